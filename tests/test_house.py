@@ -194,7 +194,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "nic_faults",
         "verbs.packets",
         "verbs_faults",
-        "wrong_lines",
+        "mutants",
         "listener",
         "fence",
         "tester",

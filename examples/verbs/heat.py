@@ -28,7 +28,7 @@ import fanin
 from fanin.job import Job
 
 ROWS, COLUMNS = 8, 256  # of a rank
-ENOUGH, MOST_STEPS = 10.0, 200  # ends when no point changes by more, or after so many steps
+ENOUGH, MAX_STEPS = 10.0, 200  # ends when no point changes by more, or after so many steps
 ABOVE, BELOW = 0, 1
 SENT, RECEIVED = 0, 2  # wr_id, plus the side
 HALOS = 2  # for the rows of even and odd steps: a neighbour may be a step ahead
@@ -145,7 +145,7 @@ def main():
 
         step, largest = 0, np.inf
         change = communicator.alloc(1, np.float64)  # of the step before
-        while step < MOST_STEPS and largest > ENOUGH:
+        while step < MAX_STEPS and largest > ENOUGH:
             edges.send(step)
             request = communicator.iallreduce(change, op="max") if step else None
             above, below = edges.wait(step)

@@ -8,7 +8,7 @@
 // Record 0106 (docs/decisions) says why by induction.
 
 localparam RULES = 12, CONTRACTS = 3;
-localparam MOST_UNSENT = 16'd32; // commands that read a slot: in the queue, and with the sender
+localparam MAX_UNSENT = 16'd32; // commands that read a slot: in the queue, and with the sender
 
 `ifdef FORMAL
 (* anyconst *) wire [LEASE-1:0] f_slot;
@@ -21,7 +21,7 @@ localparam [LEASE-1:0] f_slot = {LEASE{1'b0}};
 reg [31:0] f_position;
 reg [63:0] f_bits, f_wants; // children whose contributions are in; all of them in a slot that has served no position
 reg        f_fresh, f_has_data;
-reg [63:0] f_early; // children whose data wait for their turn,
+reg [63:0] f_pending; // children whose data wait for their turn,
 reg        f_has_sum; // and whether there is a sum of others
 reg [15:0] f_unsent; // commands that read a slot and are not done,
 reg [15:0] f_ahead;  // those of them up to the last one that reads this slot
@@ -62,7 +62,7 @@ always @(posedge clk) begin
         f_wants <= 64'd0;
         f_fresh <= 1'b1;
         f_has_data <= 1'b0;
-        f_early <= 64'd0;
+        f_pending <= 64'd0;
         f_has_sum <= 1'b0;
     end else if (f_takes) begin
         f_position <= p_position;
@@ -70,10 +70,10 @@ always @(posedge clk) begin
         f_wants <= (f_is_next ? 64'd0 : f_wants) | (f_wants_it ? source_bit : 64'd0);
         f_fresh <= 1'b0;
         f_has_data <= (!f_is_next && f_has_data) || f_brings;
-        f_early <= (f_is_next ? 64'd0 : f_early) | (f_stores ? source_bit : 64'd0);
+        f_pending <= (f_is_next ? 64'd0 : f_pending) | (f_stores ? source_bit : 64'd0);
         f_has_sum <= (!f_is_next && f_has_sum) || (f_brings && !stores);
     end else if (f_recalls) begin
-        f_early <= f_early & ~(64'd1 << own_bit);
+        f_pending <= f_pending & ~(64'd1 << own_bit);
         f_has_sum <= 1'b1;
     end
     f_unsent <= f_unsent_then;
@@ -100,7 +100,7 @@ end
 wire [CONTRACTS-1:0] f_breached = {
     f_waits && !(header_valid && f_header == f_header_before), // a header stays until it is taken
     slot_done && f_unsent == 16'd0,                            // only a command that was given is done
-    f_unsent > MOST_UNSENT                                     // few wait
+    f_unsent > MAX_UNSENT                                     // few wait
 };
 
 // ---- The rules
@@ -108,7 +108,7 @@ wire [CONTRACTS-1:0] f_breached = {
 wire [15:0] f_ticket = r_ticket - done; // how many commands must be done before the slot may take its next position
 wire f_record_is_right = r_position == f_position && r_fresh == f_fresh && r_final == f_is_final
     && r_missing == (own_mask & ~f_bits) && r_wants == f_wants
-    && r_has_data == f_has_data && s_turns == {f_has_sum, f_early} && !(f_fresh && f_ahead != 16'd0)
+    && r_has_data == f_has_data && s_turns == {f_has_sum, f_pending} && !(f_fresh && f_ahead != 16'd0)
     && (f_ahead == 16'd0 || (f_ticket >= f_ahead && f_ticket <= f_unsent))
     && (f_position & (own_slots - 32'd1)) == {{(32 - LEASE){1'b0}}, f_slot};
 
@@ -130,13 +130,13 @@ wire f_is_missed = f_takes && f_brings && p_length != 16'd0 && !(f_adds || f_sto
 // Data are added to data, and copied where there are none.
 wire f_is_lost = (f_recalls || (f_adds && !f_is_next)) && compute_op != (f_has_sum ? p_op : `FANIN_OP_NONE);
 // In a job in the order of the bits data are added when no child with a lower bit is missing or waits (12-6),
-wire [63:0] f_before = f_is_next ? own_mask : (own_mask & ~f_bits) | f_early;
+wire [63:0] f_before = f_is_next ? own_mask : (own_mask & ~f_bits) | f_pending;
 wire [63:0] f_recalled_bit = 64'd1 << own_bit;
 wire f_is_disordered = in_order && (
     (f_adds && adds && p_flags[`FANIN_CLASS_SHIFT +: 2] == `FANIN_CLASS_ALL && |(f_before & (source_bit - 64'd1)))
-    || (f_recalls && |((f_before & (f_recalled_bit - 64'd1)) | (f_recalled_bit & ~f_early))));
+    || (f_recalls && |((f_before & (f_recalled_bit - 64'd1)) | (f_recalled_bit & ~f_pending))));
 // and a result has the data of all.
-wire f_is_partial = f_result && f_early != 64'd0;
+wire f_is_partial = f_result && f_pending != 64'd0;
 // What a packet finds recorded of the slot is what has happened to it: a duplicate leaves all as it was.
 wire f_is_changed = f_meets && !f_record_is_right;
 // A job begins with slots that have served no position, and have no reader.
@@ -206,10 +206,10 @@ wire f_finishes = segment_state == `SEGMENT_COUNT || segment_state == `SEGMENT_C
 wire f_looks = f_finishes || segment_state == `SEGMENT_RESEND;
 wire f_works = f_looks && p_seg[LEASE-1:0] == f_slot;
 wire f_works_right = p_position == f_position && missing == 64'd0 && wants == f_wants && has_data == f_has_data
-    && f_is_final && !f_fresh && (f_folds || f_early == 64'd0);
+    && f_is_final && !f_fresh && (f_folds || f_pending == 64'd0);
 wire [63:0] f_own_bit = 64'd1 << own_bit;
 wire f_folds_right = p_position == f_position && missing == (own_mask & ~f_bits) && !f_fresh
-    && turns_then == {f_has_sum, f_early} && todo == (f_early | missing)
+    && turns_then == {f_has_sum, f_pending} && todo == (f_pending | missing)
     && (segment_state == `SEGMENT_FOLD || todo == 64'd0
         || (|(todo & f_own_bit) && (todo & (f_own_bit - 64'd1)) == 64'd0));
 wire [63:0] f_missing = own_mask & ~f_bits, f_due = ~f_missing & (f_missing - 64'd1); // all before the first missing
@@ -221,10 +221,10 @@ wire f_steps = own_slots == 32'd4 && f_one_works
     && (!f_looks || (is_active && p_seg == {{(16 - LEASE){1'b0}}, p_seg[LEASE-1:0]}))
     && (!f_folds || (is_active && in_order))
     && (!is_active || end_state == `END_ABORT || (!f_has_ended && (f_bits & ~own_mask) == 64'd0
-        && !(f_fresh && (f_ahead != 16'd0 || !f_is_final)) && (in_order || f_early == 64'd0)
-        && (f_early & ~f_bits) == 64'd0
+        && !(f_fresh && (f_ahead != 16'd0 || !f_is_final)) && (in_order || f_pending == 64'd0)
+        && (f_pending & ~f_bits) == 64'd0
         && (f_folds && f_is_place ? f_folds_right
-            : f_kept_turns == {f_has_sum, f_early} && (f_early & f_due) == 64'd0)
+            : f_kept_turns == {f_has_sum, f_pending} && (f_pending & f_due) == 64'd0)
         && (!f_works || f_works_right) && ((f_works && f_finishes) || f_kept_is_right)));
 
 // It begins between two packets. It is limited to an active job of four slots, and to contributions and probes; no
@@ -277,7 +277,7 @@ always @* begin
     cover (f_adds && !f_is_next && f_has_data);                  // data added to data
     cover (f_meets && f_duplicate && f_packets == 2'd1 && !f_is_final); // after a duplicate for an open slot,
     cover (f_result && f_duplicate && f_packets == 2'd0);        // a duplicate for a FINAL one
-    cover (f_stores && f_early != 64'd0);                        // data before their turn beside others,
+    cover (f_stores && f_pending != 64'd0);                        // data before their turn beside others,
     cover (f_recalls && missing != 64'd0);                       // recalled while some are missing,
     cover (f_recalls && f_completes);                            // and in the turn of the last one
     cover (f_meets && f_completes && f_packets == 2'd1);         // a slot looked at again after its result was sent

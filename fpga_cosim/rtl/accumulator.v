@@ -41,11 +41,11 @@ module accumulator #(
     input  wire [511:0]       ring_data, // one clock later
     output wire [RING:0]      release_beats, // one clock after a command that only gives them back
     // the buffers
-    output wire [ADDRESS-1:0] early_read_address,
-    input  wire [511:0]       early_data, // one clock later
-    output reg                early_write_enable,
-    output reg  [ADDRESS-1:0] early_write_address,
-    output wire [511:0]       early_write_data,
+    output wire [ADDRESS-1:0] pending_read_address,
+    input  wire [511:0]       pending_data, // one clock later
+    output reg                pending_write_enable,
+    output reg  [ADDRESS-1:0] pending_write_address,
+    output wire [511:0]       pending_write_data,
     // the slot memory
     output wire [ADDRESS-1:0] read_address,
     input  wire [511:0]       read_data, // one clock later
@@ -105,13 +105,13 @@ end
 
 wire last = left == {{RING{1'b0}}, 1'b1};
 assign command_ready = (!runs || last) && !(computes && collides);
-assign is_idle = !runs && !gives_back && !early_write_enable && flying == {(SENT + 1){1'b0}};
+assign is_idle = !runs && !gives_back && !pending_write_enable && flying == {(SENT + 1){1'b0}};
 wire takes = command_valid && command_ready;
 
 assign ring_address = head + beat[RING-1:0];
 assign read_address = places[0];
-assign early_read_address = {own_buffer, beat[CHUNK-1:0]};
-assign early_write_data = ring_data;
+assign pending_read_address = {own_buffer, beat[CHUNK-1:0]};
+assign pending_write_data = ring_data;
 assign release_beats = (runs && last) || gives_back ? remainder : {(RING + 1){1'b0}};
 assign ring_head = head;
 
@@ -119,8 +119,8 @@ always @(posedge clk) begin
     flying <= {flying[SENT-1:0], works};
     divided <= {divided[LATENCY-2:0], works && own_divides};
     firsts <= {firsts[LATENCY-4:0], works && beat == {(RING + 1){1'b0}}};
-    early_write_enable <= runs && own_stores;
-    early_write_address <= early_read_address;
+    pending_write_enable <= runs && own_stores;
+    pending_write_address <= pending_read_address;
     places[0] <= {own_slot, beat[CHUNK-1:0]};
     for (j = 1; j <= SENT; j = j + 1) places[j] <= places[j-1];
     op_1 <= own_op;
@@ -153,7 +153,7 @@ always @(posedge clk) begin
     if (rst) begin
         runs <= 1'b0;
         gives_back <= 1'b0;
-        early_write_enable <= 1'b0;
+        pending_write_enable <= 1'b0;
         flying <= {(SENT + 1){1'b0}};
         divided <= {LATENCY{1'b0}};
         firsts <= {(LATENCY - 2){1'b0}};
@@ -163,7 +163,7 @@ end
 
 vector_unit vector_unit_inst (
     .clk(clk), .advance(1'b1), .op(op_1), .dtype(dtype_1), .keeps(keeps_1), .a(read_data), .a_high(read_data_high),
-    .b(recalls_1 ? early_data : ring_data), .result(write_data), .result_high(write_data_high), .rounded(rounded)
+    .b(recalls_1 ? pending_data : ring_data), .result(write_data), .result_high(write_data_high), .rounded(rounded)
 );
 assign write_enable = flying[LATENCY-1];
 assign write_address = places[LATENCY-1];

@@ -34,7 +34,7 @@ module config_reader (
     output reg  [7:0]   route
 );
 
-localparam [7:0] TREE = 8'd1, RING_ROUTE = 8'd2, MOST_HOPS = 8'd8, ALL_FLAGS = 8'd7;
+localparam [7:0] TREE = 8'd1, RING_ROUTE = 8'd2, MAX_HOPS = 8'd8, ALL_FLAGS = 8'd7;
 localparam [95:0] MAPPED = 96'hffff; // before an IPv4 address
 
 wire [511:0] wire_data; // the beat in the order of the wire: the first byte is the highest
@@ -63,7 +63,7 @@ wire odd_is_wrong = odd_hop[255:160] != MAPPED || odd_hop[63:56] > 8'd63 || !odd
 wire own_hop_is_wrong = even_hop[159:128] != own_address || even_hop[63:56] != source;
 
 assign reads = (state == `READ_WAIT && ring_is_free) || state == `READ_BODY || state == `READ_HOPS;
-assign fails = state == `READ_BODY && (body_hops == 8'd0 || body_hops > MOST_HOPS || length < body_bytes);
+assign fails = state == `READ_BODY && (body_hops == 8'd0 || body_hops > MAX_HOPS || length < body_bytes);
 assign is_done = state == `READ_HOPS && {4'd0, hop} + 8'd2 >= hops;
 
 always @(posedge clk) begin

@@ -47,7 +47,7 @@ module contribution_rule #(
     input  wire [15:0] s_length,
     input  wire        s_hears,
     input  wire        s_has_sum,
-    input  wire [63:0] s_early,
+    input  wire [63:0] s_pending,
     // the verdict
     output wire [4:0]  drop,
     output wire        accepts,       // no reason to drop: known earlier than the reason
@@ -56,8 +56,8 @@ module contribution_rule #(
     output wire        differs,
     output wire        brings,        // data, without a status
     output wire        adds,          // data that are not empty
-    output wire        is_early,
-    output wire        has_early,     // data wait already
+    output wire        is_pending,
+    output wire        has_pending,     // data wait already
     output wire        is_last_one,
     output wire        some_have_left, // of those that are missing
     output wire        had_sum,
@@ -72,7 +72,7 @@ module contribution_rule #(
     output wire [15:0] length_then,
     output wire        hears_then,
     output wire        has_sum_then,
-    output wire [63:0] early_then
+    output wire [63:0] pending_then
 );
 
 wire [1:0] p_class = p_flags[`FANIN_CLASS_SHIFT +: 2];
@@ -124,13 +124,13 @@ assign contributions_then = replaces ? p_contributions : contributions_sum;
 wire [30:0] carries = {s_contributions[30:1] | p_contributions[30:1], s_contributions[0] & p_contributions[0]};
 wire of_several = replaces ? |p_contributions[31:1] : (s_contributions[31:1] ^ p_contributions[31:1]) != carries;
 
-assign is_early = in_order && p_class == `FANIN_CLASS_ALL && is_behind_others;
-assign has_early = in_order && |s_early;
+assign is_pending = in_order && p_class == `FANIN_CLASS_ALL && is_behind_others;
+assign has_pending = in_order && |s_pending;
 assign had_sum = !replaces && s_has_sum;
-assign has_sum_then = had_sum || (brings && !is_early);
-assign early_then = s_early | (adds && is_early ? source_bit : 64'd0);
+assign has_sum_then = had_sum || (brings && !is_pending);
+assign pending_then = s_pending | (adds && is_pending ? source_bit : 64'd0);
 
-assign divides = is_last_one && !has_early && p_op == `FANIN_OP_MEAN && p_class == `FANIN_CLASS_ALL && of_several
+assign divides = is_last_one && !has_pending && p_op == `FANIN_OP_MEAN && p_class == `FANIN_CLASS_ALL && of_several
     && (had_data || brings) && length_then != 16'd0 && status_then == 8'd0;
 
 wire unused = &{1'b0, is_signed, is_small, is_bf16, is_pair, size_log2, slots, chunk};

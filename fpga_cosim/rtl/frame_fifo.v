@@ -57,11 +57,11 @@ clock_crossing #(.WIDTH(ADDRESS + 1)) read_crossing (
 );
 
 // In
-reg  is_inside, is_spoilt; // a frame has begun; and lacks a beat
+reg  is_inside, is_incomplete; // a frame has begun; and lacks a beat
 wire [ADDRESS:0] filled = write - freed;
 wire no_room = s_reset || filled[ADDRESS];
 wire take = s_axis_tvalid && s_axis_tready;
-wire is_lost = is_spoilt || no_room;
+wire is_lost = is_incomplete || no_room;
 wire is_inside_then = take ? !s_axis_tlast : is_inside;
 assign s_axis_tready = DROPS != 0 || !no_room;
 
@@ -70,7 +70,7 @@ always @(posedge s_clk) begin
     s_bad_frame <= take && s_axis_tlast && !is_lost && s_bad;
     is_inside <= is_inside_then;
     if (take) begin
-        is_spoilt <= is_lost && !s_axis_tlast;
+        is_incomplete <= is_lost && !s_axis_tlast;
         if (!is_lost) memory[write[ADDRESS-1:0]] <= {s_axis_tlast, s_axis_tkeep, s_axis_tdata};
         if (is_lost || (s_axis_tlast && s_bad)) write <= committed;
         else begin
@@ -81,11 +81,11 @@ always @(posedge s_clk) begin
     if (s_reset) begin
         write <= {(ADDRESS + 1){1'b0}};
         committed <= {(ADDRESS + 1){1'b0}};
-        is_spoilt <= is_inside_then;
+        is_incomplete <= is_inside_then;
     end
     if (s_rst) begin
         is_inside <= 1'b0;
-        is_spoilt <= 1'b0;
+        is_incomplete <= 1'b0;
         s_overflow <= 1'b0;
         s_bad_frame <= 1'b0;
     end

@@ -2,7 +2,7 @@
 //
 // A header is the first two beats of a frame, with zeros behind its end; it comes after the ICRC of the whole frame was
 // checked. Payloads lie in a ring of 2**RING beats, each from the start of a beat: 64 bytes from byte 110 of the frame
-// on, and so on. Padding and ICRC may follow in the last beat. At most MOST beats of a payload are stored;
+// on, and so on. Padding and ICRC may follow in the last beat. At most MAX_BEATS beats of a payload are stored;
 // `header_beats` is their number. The reader gives beats back by `release_beats`, in order.
 //
 // One beat a clock, also of frames without gaps; one clock more where the last beat of the payload lies wholly within
@@ -13,7 +13,7 @@
 
 module frame_receiver #(
     parameter RING = 7,
-    parameter MOST = 17
+    parameter MAX_BEATS = 17
 ) (
     input  wire          clk,
     input  wire          rst,
@@ -85,10 +85,10 @@ end
 // Beat m of the frame completes beat m - 2 of the payload; what is behind its byte 46 begins the next.
 wire leaves_tail = is_last && !is_first && bytes > 7'd50; // 46, and the ICRC
 wire wants_write = is_tail || (take && beat >= 10'd2);
-wire write = wants_write && stored < MOST[RING:0];
+wire write = wants_write && stored < MAX_BEATS[RING:0];
 wire [511:0] written = is_tail ? {368'd0, tail} : {data[367:0], held};
 wire [RING:0] stored_then = stored + {{RING{1'b0}}, write};
-wire [RING:0] stored_at_end = stored_then + {{RING{1'b0}}, leaves_tail && stored_then < MOST[RING:0]};
+wire [RING:0] stored_at_end = stored_then + {{RING{1'b0}}, leaves_tail && stored_then < MAX_BEATS[RING:0]};
 
 always @(posedge clk) begin
     if (write) write_pointer <= write_pointer + 1'b1;

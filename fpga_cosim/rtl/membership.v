@@ -97,7 +97,7 @@ module membership #(
     output wire [63:0]  bits
 );
 
-localparam [31:0] SLOTS = 32'd1 << LEASE, LARGEST_CHUNK = 32'd64 << CHUNK, SMALLEST_LEASE = 32'd4;
+localparam [31:0] SLOTS = 32'd1 << LEASE, MAX_CHUNK = 32'd64 << CHUNK, MIN_LEASE = 32'd4;
 localparam [7:0] TREE = 8'd1;
 
 // ---- A CONFIG
@@ -127,8 +127,8 @@ bit_count count_children (
 always @(posedge clk) counted <= count;
 assign buffer = counted[5:0] - 6'd1;
 assign config_lease = lease_of(config_in_order, counted);
-wire chunk_fits = config_chunk <= LARGEST_CHUNK;
-wire has_lease = config_lease >= SMALLEST_LEASE;
+wire chunk_fits = config_chunk <= MAX_CHUNK;
+wire has_lease = config_lease >= MIN_LEASE;
 
 // The error of the first CONFIG of a job, of one of a known job, and of a repeated one
 always @* begin
@@ -138,7 +138,7 @@ always @* begin
             if (config_route != TREE) refusal = 8'd0; // dropped
             else if (config_lane != 8'd0) refusal = `FANIN_STATUS_TOO_FEW_LANES;
             else if (config_hops > 8'd1 || has_unsupported_flag) refusal = `FANIN_STATUS_NOT_SUPPORTED;
-            else if (config_slots < SMALLEST_LEASE || !chunk_fits || !has_lease || !has_entry)
+            else if (config_slots < MIN_LEASE || !chunk_fits || !has_lease || !has_entry)
                 refusal = `FANIN_STATUS_NO_RESOURCES;
         end else if (!key_is_right
             || ((mask & ~joined) == 64'd0 && job_state != `JOB_REMEMBERED && (mask & source_bit) == 64'd0)

@@ -1,4 +1,4 @@
-// The turn of a packet about a position: a CONTRIBUTION is taken into its slot, early data are computed in their turn,
+// The turn of a packet about a position: a CONTRIBUTION is taken into its slot, pending data are computed in their turn,
 // and RESULT, NEED or WAIT is sent (SPEC.md, 7.1, 8 and 12). contribution_rule has the rules.
 //
 // A contribution that does not complete its position is taken in the clock in which the packet comes (`goes_on`). It
@@ -127,12 +127,12 @@ wire [15:0] s_length, s_ticket;
 wire [39:0] s_finished;
 assign {s_hears, s_ticket, s_finished, s_length, s_sid, s_mid, s_class, s_dtype, s_op, s_has_data, s_contributions,
     s_status, s_wants, s_missing, s_fresh, s_final, s_position} = s_record;
-wire [63:0] s_early = s_turns[63:0];
+wire [63:0] s_pending = s_turns[63:0];
 wire        s_has_sum = REPRODUCIBLE != 0 ? s_turns[64] : s_has_data;
 
-wire accepts, replaces, is_missing, differs, brings, adds_payload, is_early, has_early, is_last_one, some_have_left;
+wire accepts, replaces, is_missing, differs, brings, adds_payload, is_pending, has_pending, is_last_one, some_have_left;
 wire had_sum, divides_payload, has_data_then, has_sum_then, hears_then;
-wire [63:0] missing_then, wants_then, early_then;
+wire [63:0] missing_then, wants_then, pending_then;
 wire [7:0]  status_then;
 wire [31:0] contributions_then;
 wire [15:0] length_then;
@@ -143,19 +143,19 @@ contribution_rule #(.LEASE(LEASE)) rule (
     .p_contributions(p_contributions), .s_position(s_position), .s_final(s_final), .s_fresh(s_fresh),
     .s_missing(s_missing), .s_wants(s_wants), .s_status(s_status), .s_contributions(s_contributions),
     .s_has_data(s_has_data), .s_op(s_op), .s_dtype(s_dtype), .s_class(s_class), .s_mid(s_mid), .s_sid(s_sid),
-    .s_length(s_length), .s_hears(s_hears), .s_has_sum(s_has_sum), .s_early(s_early), .drop(drop), .accepts(accepts),
+    .s_length(s_length), .s_hears(s_hears), .s_has_sum(s_has_sum), .s_pending(s_pending), .drop(drop), .accepts(accepts),
     .replaces(replaces), .is_missing(is_missing), .differs(differs), .brings(brings), .adds(adds_payload),
-    .is_early(is_early), .has_early(has_early), .is_last_one(is_last_one), .some_have_left(some_have_left),
+    .is_pending(is_pending), .has_pending(has_pending), .is_last_one(is_last_one), .some_have_left(some_have_left),
     .had_sum(had_sum), .divides(divides_payload), .is_float(divisor_is_float), .missing_then(missing_then),
     .wants_then(wants_then), .status_then(status_then), .contributions_then(contributions_then),
     .has_data_then(has_data_then), .length_then(length_then), .hears_then(hears_then), .has_sum_then(has_sum_then),
-    .early_then(early_then)
+    .pending_then(pending_then)
 );
 
 // Which children's data wait, and whether there is a sum of those before. In a slot that is FINAL none waits.
-reg  [63:0] early;
+reg  [63:0] pending;
 reg         has_sum;
-wire folds = REPRODUCIBLE != 0 && state == `SEGMENT_FOLD_NEXT && early[own_bit];
+wire folds = REPRODUCIBLE != 0 && state == `SEGMENT_FOLD_NEXT && pending[own_bit];
 
 // ---- What the packet is
 
@@ -170,7 +170,7 @@ wire is_still_sent = replaces && !s_fresh && age < outstanding;
 wire has_work = adds || divides;
 wire may_work = accumulator_ready && (!divides || divisor_ready);
 wire taken = contributes && !is_still_sent && (!has_work || may_work); // in this clock
-wire is_open = !some_have_left && !has_early && !is_last_one; // and stays so
+wire is_open = !some_have_left && !has_pending && !is_last_one; // and stays so
 
 assign waits = contributes && !taken;
 assign goes_on = taken && has_work && is_open;
@@ -179,8 +179,8 @@ assign gives = taken && has_work;
 
 // ---- The accumulator
 
-// The buffer of a slot for early data of a child: the number of the children before it, minus one. The first child is
-// never early. A job of N slots has 2**LEASE / N buffers in each: in the place of a buffer the slot takes the lower
+// The buffer of a slot for pending data of a child: the number of the children before it, minus one. The first child is
+// never pending. A job of N slots has 2**LEASE / N buffers in each: in the place of a buffer the slot takes the lower
 // bits, and that number, reversed, the upper ones.
 wire [LEASE+5:0] long_buffer = {{LEASE{1'b0}}, child_buffer};
 wire [LEASE-1:0] buffer_place;
@@ -192,7 +192,7 @@ generate
 endgenerate
 
 assign adds = folds || adds_payload;
-assign stores = !folds && is_early;
+assign stores = !folds && is_pending;
 assign recalls = folds;
 wire divides_recalled = is_last && op == `FANIN_OP_MEAN && |contributions[31:1] && status == 8'd0;
 assign divides = folds ? divides_recalled : divides_payload;
@@ -222,7 +222,7 @@ assign loses = needs || resends;
 assign oldest_us = |oldest_age[39:32] ? 32'hffffffff : oldest_age[31:0];
 
 assign loads = tells_result || needs || tells_wait || probes || taken;
-assign bits = !loads ? 64'd0 : completes ? joined : taken ? missing_then | early_then
+assign bits = !loads ? 64'd0 : completes ? joined : taken ? missing_then | pending_then
     : probes && !is_missing ? s_missing : source_bit;
 assign looks = state == `SEGMENT_FOLD || state == `SEGMENT_OLDEST;
 assign uses_own = state == `SEGMENT_FOLD_NEXT;
@@ -242,7 +242,7 @@ assign record = finishes
     : {hears_then, s_ticket, 40'd0, length_then, p_sid, p_mid, p_flags[`FANIN_CLASS_SHIFT +: 2], p_dtype, p_op,
         has_data_then, contributions_then, status_then, wants_then, missing_then, 1'b0, 1'b0, p_position};
 assign writes_turns = taken || uses_own;
-assign turns = is_positional ? {has_sum_then, early_then} : {has_sum, early};
+assign turns = is_positional ? {has_sum_then, pending_then} : {has_sum, pending};
 assign is_done = finishes || (state == `SEGMENT_TELL && is_written) || (uses_own && !folds && missing != 64'd0);
 
 always @(posedge clk) begin
@@ -263,21 +263,21 @@ always @(posedge clk) begin
             finished <= s_finished;
             hears <= taken ? hears_then : s_hears;
             has_sum <= has_sum_then;
-            early <= early_then;
+            pending <= pending_then;
             oldest_age <= 40'd0;
             oldest <= 6'd0;
             is_first <= 1'b1;
             if (needs) state <= `SEGMENT_TELL;
             else if (probes) state <= s_final ? `SEGMENT_RESEND : `SEGMENT_OLDEST; // 8-16 to 8-21
             else if (repeats && s_final) state <= `SEGMENT_RESULT;
-            else if (taken && !some_have_left && has_early) state <= `SEGMENT_FOLD;
+            else if (taken && !some_have_left && has_pending) state <= `SEGMENT_FOLD;
             else if (taken && !some_have_left && is_last_one) state <= `SEGMENT_COUNT;
         end
 
         `SEGMENT_FOLD: state <= `SEGMENT_FOLD_NEXT;
         `SEGMENT_FOLD_NEXT: if (!folds) state <= missing == 64'd0 ? `SEGMENT_COUNT : `SEGMENT_IDLE;
         else if (may_work) begin
-            early[own_bit] <= 1'b0;
+            pending[own_bit] <= 1'b0;
             has_sum <= 1'b1;
             state <= `SEGMENT_FOLD;
         end

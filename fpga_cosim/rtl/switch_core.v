@@ -46,7 +46,7 @@ wire [RING:0] header_beats, release_beats;
 wire [RING-1:0] ring_address;
 wire [511:0]  ring_data;
 
-frame_receiver #(.RING(RING), .MOST((1 << CHUNK) + 1)) receiver (
+frame_receiver #(.RING(RING), .MAX_BEATS((1 << CHUNK) + 1)) receiver (
     .clk(clk), .rst(rst), .s_axis_tdata(s_axis_tdata), .s_axis_tkeep(s_axis_tkeep), .s_axis_tlast(s_axis_tlast),
     .s_axis_tvalid(s_axis_tvalid), .s_axis_tready(s_axis_tready), .header_valid(header_valid), .header(header),
     .header_frame_bytes(frame_bytes), .header_beats(header_beats), .header_icrc_is_right(icrc_is_right),
@@ -118,9 +118,9 @@ reciprocal_table reciprocal_table_inst (
 wire [RING-1:0]    compute_ring, ring_head;
 wire [ADDRESS-1:0] read_address, write_address, rounded_address, send_address;
 wire               write_enable, rounded_enable, send_read;
-wire [ADDRESS-1:0] early_read, early_written;
-wire               early_write;
-wire [511:0]       early_data, early_write_data;
+wire [ADDRESS-1:0] pending_read, pending_written;
+wire               pending_write;
+wire [511:0]       pending_data, pending_write_data;
 wire [511:0]       read_data, read_data_high, write_data, write_data_high, rounded_data, send_data;
 assign ring_address = reads_config ? ring_head + {{(RING - 3){1'b0}}, config_beat} : compute_ring;
 
@@ -129,8 +129,8 @@ accumulator #(.RING(RING), .CHUNK(CHUNK), .ADDRESS(ADDRESS)) accumulator_inst (
     .adds(adds), .divides(divides), .stores(stores), .recalls(recalls), .buffer(compute_buffer),
     .reciprocal(reciprocal), .shift(shift), .op(compute_op), .dtype(p_dtype), .slot(compute_slot),
     .slot_beats(compute_beats), .ring_beats(recalls ? {(RING + 1){1'b0}} : header_beats), .ring_address(compute_ring),
-    .ring_data(ring_data), .release_beats(release_beats), .early_read_address(early_read), .early_data(early_data),
-    .early_write_enable(early_write), .early_write_address(early_written), .early_write_data(early_write_data),
+    .ring_data(ring_data), .release_beats(release_beats), .pending_read_address(pending_read), .pending_data(pending_data),
+    .pending_write_enable(pending_write), .pending_write_address(pending_written), .pending_write_data(pending_write_data),
     .read_address(read_address),
     .read_data(read_data), .read_data_high(read_data_high), .write_enable(write_enable), .write_address(write_address),
     .write_data(write_data), .write_data_high(write_data_high), .send_enable(rounded_enable),
@@ -155,12 +155,12 @@ ram #(.WIDTH(512), .ADDRESS(ADDRESS)) slots_to_send (
 generate
     if (REPRODUCIBLE != 0) begin : in_turn
         ram #(.WIDTH(512), .ADDRESS(ADDRESS)) buffers (
-            .clk(clk), .write_enable(early_write), .write_address(early_written), .write_data(early_write_data),
-            .read_enable(1'b1), .read_address(early_read), .read_data(early_data)
+            .clk(clk), .write_enable(pending_write), .write_address(pending_written), .write_data(pending_write_data),
+            .read_enable(1'b1), .read_address(pending_read), .read_data(pending_data)
         );
     end else begin : at_once
-        assign early_data = 512'd0;
-        wire unused = &{1'b0, early_read, early_written, early_write, early_write_data};
+        assign pending_data = 512'd0;
+        wire unused = &{1'b0, pending_read, pending_written, pending_write, pending_write_data};
     end
 endgenerate
 

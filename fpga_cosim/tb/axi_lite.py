@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 OKAY, SLVERR = 0, 2
-MOST_CLOCKS = 2000
+MAX_CLOCKS = 2000
 ANSWERS = {"b": ("s_axil_bresp",), "r": ("s_axil_rdata", "s_axil_rresp")}  # the values of a channel
 
 
@@ -32,7 +32,7 @@ class Host:
     def _transfer(self, asks: tuple[str, ...], answers: str) -> np.void:
         """Offer on some channels until each is taken; take the answer, which must be stable until then."""
         waiting, ready, before = set(asks), f"s_axil_{answers}ready", None
-        for _ in range(MOST_CLOCKS):
+        for _ in range(MAX_CLOCKS):
             for name in waiting:
                 self._inputs[f"s_axil_{name}valid"] |= self._generator.random() < 0.5
             self._inputs[ready] = self._generator.random() < 0.5

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from fanin_reference import packets, spec
 from fanin_wire.abi import JobFlag
 
-FIRST, MOST_CHILDREN, JOBS = 1, 4, 6
+FIRST, MAX_CHILDREN, JOBS = 1, 4, 6
 CHUNK, PORT = 1024, packets.FIRST_SOURCE_PORT
 HAS_DATA, WANTS, HEARS = (spec.FLAGS[name] for name in ("HAS_DATA", "WANTS_RESULT", "HEARS_GROUP"))
 PAIRS = [(op, dtype) for op in range(1, 6) for dtype in (1, *range(3, 13))]  # SUM, MIN, MAX, MEAN, PROD
@@ -47,7 +47,7 @@ class Stream:
 
     def __init__(self, number: int, numbers: random.Random, reproducible: bool) -> None:
         self.jid, self.numbers, self.reproducible = 1000 + number, numbers, reproducible
-        self.size = numbers.randint(1, MOST_CHILDREN)
+        self.size = numbers.randint(1, MAX_CHILDREN)
         self.begin()
 
     def begin(self) -> None:
@@ -77,7 +77,7 @@ class Stream:
         op, dtype = own.choice(PAIRS)
         elements = own.choice((0, 1, 7, 8, 9, 32, 33, 100, 127, 128, 512, 1024))
         length = min(elements * spec.TYPES[dtype][1], CHUNK)
-        others = 0 if kind == 1 else own.choice((0, own.getrandbits(MOST_CHILDREN), *[-1] * 6))
+        others = 0 if kind == 1 else own.choice((0, own.getrandbits(MAX_CHILDREN), *[-1] * 6))
         brings = kind > 0 and bool((others | 1 << root) >> bit & 1)
         poisoned, with_data = own.random() < 0.02 and bit == root, own.random() < 0.3
         at = own.randrange(len(noise) - CHUNK) ^ bit
@@ -106,7 +106,7 @@ class Traffic:
         self.numbers, self.device, self.group, self.sent = random.Random(seed), device, group, 0
         self.noise = self.numbers.randbytes(1 << 16)
         self.streams = [Stream(number, self.numbers, reproducible) for number in range(JOBS)]
-        self.addresses = [f"10.0.1.{FIRST + bit}" for bit in range(MOST_CHILDREN)]
+        self.addresses = [f"10.0.1.{FIRST + bit}" for bit in range(MAX_CHILDREN)]
 
     def _packet(self, stream: Stream, bit: int) -> tuple[str, dict[str, int], bytes]:
         """The next packet of a child."""

@@ -27,12 +27,12 @@ from fanin_wire.limits import MAX_JOB_CHUNK
 T = TypeVar("T")
 PLACE = ffi.typeof("struct fanin_place *")
 NICS = ffi.typeof("struct fanin_nic[]")
-MOST_NICS = int(ffi.typeof("enum fanin_nic_limit").relements["FANIN_MAX_NICS"])
+MAX_NICS = int(ffi.typeof("enum fanin_nic_limit").relements["FANIN_MAX_NICS"])
 START_ONE = (
     "Bring a fabric up (fanin fabric up), or set FANIN_SOCKET on every rank to the socket of its NIC. "
     "Ranks that are all on one machine get a NIC for the run if none of them has one."
 )
-MOST_WORDS = 300  # bytes of a text that names fabrics
+MAX_TEXT = 300  # bytes of a text that names fabrics
 
 
 @dataclass(frozen=True)
@@ -176,15 +176,15 @@ def job_of(device: Device, store: Any, rank: int, size: int, settings: Settings)
 
 def _start_one() -> str:
     """The remedy without a NIC. It names fabrics that are up, under another name or in another folder."""
-    words = ffi.new("char[]", MOST_WORDS)
-    library().fanin_name_fabrics(words, MOST_WORDS)
+    words = ffi.new("char[]", MAX_TEXT)
+    library().fanin_name_fabrics(words, MAX_TEXT)
     others = ffi.string(words).decode()
     return f"{START_ONE} Up are {others}." if others else START_ONE
 
 
 def _nics() -> list[tuple[str, Place]]:
     """Socket and place of each NIC of this host."""
-    nics, elsewhere = ffi.new(NICS, MOST_NICS), ffi.new("uint32_t *")
+    nics, elsewhere = ffi.new(NICS, MAX_NICS), ffi.new("uint32_t *")
     count = library().fanin_find_nics(nics, elsewhere)
     return [(ffi.string(nic.socket).decode(), Place.of_struct(nic.place)) for nic in nics[0:count]]
 

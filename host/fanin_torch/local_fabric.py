@@ -24,7 +24,7 @@ from fanin_torch.guard import GUARD, JOIN, LOG, NIC, READY_SECONDS, SAID_SECONDS
 from fanin_torch.settings import kept_seconds
 
 BRING_UP = "fanin fabric up --nodes 1"
-LONGEST_SOCKET = 107  # bytes of the name of a Unix socket
+MAX_SOCKET_NAME = 107  # bytes of the name of a Unix socket
 PREFIX = "fanin-torch-"
 
 
@@ -119,7 +119,7 @@ def _start() -> str:
 def _new_folder() -> Path:
     """In TMPDIR; in /tmp if the names of sockets would be too long."""
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-    if len(os.fsencode(folder / NIC)) <= LONGEST_SOCKET:
+    if len(os.fsencode(folder / NIC)) <= MAX_SOCKET_NAME:
         return folder
     folder.rmdir()
     return Path(tempfile.mkdtemp(prefix=PREFIX, dir="/tmp"))

@@ -15,8 +15,8 @@ from fanin.verbs import MR, PD
 from fanin_torch.errors import as_torch, refuse
 
 SHARED = 1 << 25  # bytes of a region for several tensors: a device takes few regions from a client
-LONGEST_SHARING = SHARED // 4  # a longer tensor has a region of its own
-MOST_FREE = 1 << 28  # bytes of unused regions that are kept for later tensors
+MAX_SHARED_TENSOR = SHARED // 4  # a longer tensor has a region of its own
+MAX_FREE = 1 << 28  # bytes of unused regions that are kept for later tensors
 
 
 class RegisteredMemory:
@@ -66,7 +66,7 @@ class RegisteredMemory:
 
     def _take(self, length: int) -> tuple[Region, int]:
         """A region, and the place of `length` bytes in it."""
-        is_shared = length <= LONGEST_SHARING
+        is_shared = length <= MAX_SHARED_TENSOR
         size = SHARED if is_shared else length
         for region in self._regions:
             same = (region.is_shared, region.block.nbytes) == (is_shared, size)
@@ -98,7 +98,7 @@ class RegisteredMemory:
             region, start, length = self._returned.popleft()
             region.arena.give_back(start, length)
         free = [region for region in self._regions if region.arena.is_free]
-        excess = sum(region.block.nbytes for region in free) - MOST_FREE
+        excess = sum(region.block.nbytes for region in free) - MAX_FREE
         for region in free:
             if excess > 0:
                 self._regions.remove(region)

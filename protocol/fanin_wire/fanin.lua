@@ -156,7 +156,7 @@ local FLAGS = {
   { name = "wants_result", mask = 0x2, text = "CONTRIBUTION: the sender wants the data of the result" },
   { name = "wide", mask = 0x4, text = "the payload of a segment of small floats is f32" },
   { name = "hears_group", mask = 0x8, text = "CONTRIBUTION of a tree: the sender hears the multicast group of its parent" },
-  { name = "early", mask = 0x10, text = "the data go ahead of the result" },
+  { name = "ahead", mask = 0x10, text = "the data go ahead of the result" },
 }
 local CONFIG_FLAGS = {
   { name = "wide", mask = 0x1, text = "how the job computes" },
@@ -236,7 +236,7 @@ end
 local fanin = Proto("fanin", "Fanin collective offload")
 local own = DissectorTable.get("udp.port"):get_dissector(UDP_PORT)
 local BTH_SIZE, TRANSPORT_SIZE = HEADERS.BTH.size, HEADERS.BTH.size + HEADERS.CETH.size
-local MOST_ELEMENTS = 8 -- shown of the data
+local MAX_ELEMENTS = 8 -- shown of the data
 local CODES = {} -- opcode by name
 for code, name in pairs(NAMES.opcode) do
   CODES[name] = code
@@ -461,7 +461,7 @@ local function relate(fact, packet, pinfo)
 
   local position = key(packet.position, packet.mid, packet.sid)
   if kind == "CONTRIBUTION" or kind == "RESULT" then
-    local again = table.concat({ position, kind, source, destination, direction(pinfo), packet.early and 1 or 0 }, "|")
+    local again = table.concat({ position, kind, source, destination, direction(pinfo), packet.ahead and 1 or 0 }, "|")
     fact.retransmission_of = sent[again]
     sent[again] = sent[again] or pinfo.number
   end
@@ -472,7 +472,7 @@ local function relate(fact, packet, pinfo)
       waiting[there] = waiting[there] or {}
       table.insert(waiting[there], request)
     end
-  elseif kind == "RESULT" and not packet.early then
+  elseif kind == "RESULT" and not packet.ahead then
     local to_group = (tonumber(destination:match("^%d+")) or 0) >= 224
     local place = to_group and "from " .. source or "to " .. destination
     for _, one in ipairs(waiting[position .. "|" .. place .. "|" .. direction(pinfo, true)] or {}) do
@@ -597,10 +597,10 @@ local function add_data(tree, tvb, offset, length, dtype, wide)
     return
   end
   local count, texts = length / row.size, {}
-  for index = 0, math.min(count, MOST_ELEMENTS) - 1 do
+  for index = 0, math.min(count, MAX_ELEMENTS) - 1 do
     texts[#texts + 1] = element(tvb(offset + index * row.size, row.size), row.kind)
   end
-  local rest = count > MOST_ELEMENTS and " ..." or ""
+  local rest = count > MAX_ELEMENTS and " ..." or ""
   tree:add(f.elements, tvb(offset, length), table.concat(texts, " ") .. rest):set_generated()
 end
 
@@ -663,7 +663,7 @@ local function read(tvb, offset)
   packet.kind = NAMES.opcode[packet.opcode] or "unknown"
   packet.has_data = has_flag(packet.flags, "has_data")
   packet.wide = has_flag(packet.flags, "wide")
-  packet.early = has_flag(packet.flags, "early")
+  packet.ahead = has_flag(packet.flags, "ahead")
   packet.has_place = PLACED[packet.kind]
   local nodes = range_of(tvb, offset + BTH_SIZE, "CETH", "node_bitmap")
   packet.names = function(number)

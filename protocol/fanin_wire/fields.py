@@ -169,7 +169,7 @@ class Flag(enum.IntFlag):
     WANTS_RESULT = 0x02
     WIDE = 0x04
     HEARS_GROUP = 0x08
-    EARLY = 0x10
+    AHEAD = 0x10
 
 
 CLASS_SHIFT = 5

@@ -143,5 +143,5 @@ FLAG_MEANINGS = {
     "WANTS_RESULT": "CONTRIBUTION: the sender wants the data of the result",
     "WIDE": "the payload of a segment of small floats is f32",
     "HEARS_GROUP": "CONTRIBUTION of a tree: the sender hears the multicast group of its parent (section 7.4)",
-    "EARLY": "the data go ahead of the result (section 7.5)",
+    "AHEAD": "the data go ahead of the result (section 7.5)",
 }

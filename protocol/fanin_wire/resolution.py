@@ -16,7 +16,7 @@ QUEUE_KEY = 0x0FA_0C01  # Q_Key of every queue pair; its highest bit is for priv
 MAGIC = b"FaUD"
 VERSION = 1
 LAYOUT = struct.Struct(">4sBBBxQI")  # magic, version, kind, lane, token, queue pair
-MOST_QUEUE_PAIR = (1 << 24) - 1
+MAX_QUEUE_PAIR = (1 << 24) - 1
 
 
 class Kind(enum.IntEnum):
@@ -40,6 +40,6 @@ def decode(data: bytes) -> Message | None:
     if len(data) != LAYOUT.size:
         return None
     magic, version, kind, lane, token, queue_pair = LAYOUT.unpack(data)
-    if magic != MAGIC or version != VERSION or kind not in tuple(Kind) or queue_pair > MOST_QUEUE_PAIR:
+    if magic != MAGIC or version != VERSION or kind not in tuple(Kind) or queue_pair > MAX_QUEUE_PAIR:
         return None
     return Message(Kind(kind), lane, token, queue_pair)

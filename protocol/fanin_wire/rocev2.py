@@ -103,7 +103,7 @@ OPCODES: dict[int, Opcode] = {
 CODES: dict[str, int] = {opcode.name: opcode.code for opcode in OPCODES.values()}
 """By name, as RC_SEND_ONLY."""
 
-MOST_HEADERS = max(sum(header.size for header in opcode.headers) for opcode in OPCODES.values())
+MAX_HEADERS = max(sum(header.size for header in opcode.headers) for opcode in OPCODES.values())
 """Bytes between BTH and payload, at most."""
 
 
@@ -144,10 +144,10 @@ RNR_TIMES_NS = tuple(
     )
 )
 RETRIES_WITHOUT_LIMIT = 7  # of rnr_retry
-MOST_RETRIES = 7
+MAX_RETRIES = 7
 TIMEOUT_UNIT_NS = 4096  # the local ACK timeout is this times 2^timeout (section 9.7.6.1.3); 0: none
 PATH_MTUS = (256, 512, 1024, 2048, 4096)
-MOST_MESSAGE = 1 << 31  # bytes of a message (section 9.7.7)
+MAX_MESSAGE = 1 << 31  # bytes of a message (section 9.7.7)
 PSN_BITS = 24
 QPN_BITS = 24
 ATOMIC_BYTES = 8  # what an atomic reads and changes

@@ -6,11 +6,11 @@ import pytest
 from typer.testing import CliRunner
 
 from fanin_conform import conversation, suite
+from fanin_conform.mutants import MUTANTS, faulty_switch
 from fanin_conform.profile import EVERYTHING
 from fanin_conform.targets import opening
 from fanin_conform.targets.engine import EngineTarget
 from fanin_conform.targets.reference import ReferenceTarget
-from fanin_conform.wrong_lines import WRONG_LINES, faulty_switch
 from fanin_tools.cli.app import app
 
 SEEDS = int(os.environ.get("FANIN_TEST_CONVERSATIONS", "6"))
@@ -40,7 +40,7 @@ def test_conversations_have_all_kinds_of_packets() -> None:
 
 @pytest.mark.parametrize("clause", ["7.1-5", "8-17", "7.1-3"])
 def test_a_difference_is_shrunk(clause: str) -> None:
-    fault = next(each for each in WRONG_LINES if each.clause == clause)
+    fault = next(each for each in MUTANTS if each.clause == clause)
     with faulty_switch(fault) as kind:
         device, reference = ReferenceTarget(suite.ADDRESSES, kind), ReferenceTarget(suite.ADDRESSES)
         found = conversation.search(device, reference, range(5))
@@ -53,7 +53,7 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     good = CliRunner().invoke(app, ["conform", "--conversations", "2"])
     assert good.exit_code == 0
     assert "2 conversations" in good.stdout
-    with faulty_switch(next(each for each in WRONG_LINES if each.clause == "7.1-3")) as kind:
+    with faulty_switch(next(each for each in MUTANTS if each.clause == "7.1-3")) as kind:
         monkeypatch.setattr(opening, "open_target", lambda *_, **__: ReferenceTarget(suite.ADDRESSES, kind))
         bad = CliRunner().invoke(app, ["conform", "--conversations", "5", "--seed", "3"])
     assert bad.exit_code == 1

@@ -26,11 +26,11 @@ import pytest
 from fanin_conform import suite
 from fanin_conform.profile import read
 from fanin_conform.targets.reference import ReferenceTarget
-from fanin_conform.wrong_lines import WRONG_LINES, faulty_switch
+from fanin_conform.mutants import MUTANTS, faulty_switch
 
 @pytest.fixture(scope="session")
 def fanin_target():
-    with faulty_switch(next(fault for fault in WRONG_LINES if fault.clause == "7.1-5")) as kind:
+    with faulty_switch(next(fault for fault in MUTANTS if fault.clause == "7.1-5")) as kind:
         yield ReferenceTarget(suite.ADDRESSES, kind)
 
 @pytest.fixture(scope="session")

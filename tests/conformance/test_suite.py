@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from fanin_conform import coverage, listener, report, suite
 from fanin_conform.faults import FAULTS, Fault, FaultyTarget, losing
 from fanin_conform.listener import NoFaninDevice
+from fanin_conform.mutants import MUTANTS, Mutant, StaleMutant, faulty_switch
 from fanin_conform.nic_faults import NIC_FAULTS
 from fanin_conform.script import script
 from fanin_conform.targets import opening, rtl
@@ -20,7 +21,6 @@ from fanin_conform.targets.engine import EngineNicTarget, EngineTarget
 from fanin_conform.targets.reference import ReferenceTarget
 from fanin_conform.targets.target import Target
 from fanin_conform.targets.udp import UdpTarget
-from fanin_conform.wrong_lines import WRONG_LINES, NoSuchLine, WrongLine, faulty_switch
 from fanin_tools.cli.app import app
 from fanin_wire.clauses import UnknownClause
 from fanin_wire.fields import UDP_PORT, Opcode
@@ -55,8 +55,8 @@ def test_a_faulty_device_fails_in_the_demand_that_it_breaks(fault: Fault) -> Non
     assert fault.clause in failed
 
 
-@pytest.mark.parametrize("fault", WRONG_LINES, ids=lambda fault: fault.name)
-def test_a_switch_with_a_wrong_line_fails_in_the_demand_that_it_breaks(fault: WrongLine) -> None:
+@pytest.mark.parametrize("fault", MUTANTS, ids=lambda fault: fault.name)
+def test_a_switch_with_a_wrong_line_fails_in_the_demand_that_it_breaks(fault: Mutant) -> None:
     naming = [each for each in suite.chosen([]) if fault.clause in each.clauses]
     assert naming
     with faulty_switch(fault) as kind:
@@ -66,7 +66,7 @@ def test_a_switch_with_a_wrong_line_fails_in_the_demand_that_it_breaks(fault: Wr
 
 
 def test_a_line_that_is_not_there() -> None:
-    with pytest.raises(NoSuchLine, match="0 times in spec"), faulty_switch(WrongLine("", "", "spec", "?!", "")):
+    with pytest.raises(StaleMutant, match="0 times in spec"), faulty_switch(Mutant("", "", "spec", "?!", "")):
         pass
 
 

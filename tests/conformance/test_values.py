@@ -22,8 +22,8 @@ def shown(code: Opcode, body: bytes = b"", **ceth: int) -> str:
 def test_codes_have_names() -> None:
     assert shown(Opcode.NAK, status=int(Status.NOT_SUPPORTED)) == "NAK status=NOT_SUPPORTED"
     assert shown(Opcode.NAK, status=99) == "NAK status=99"
-    text = shown(Opcode.CONTRIBUTION, op=int(Op.SUM), dtype=99, flags=ALL | Flag.HAS_DATA | Flag.EARLY | 0x80)
-    assert text == "CONTRIBUTION op=SUM dtype=99 flags=ALL|HAS_DATA|EARLY|0x80"
+    text = shown(Opcode.CONTRIBUTION, op=int(Op.SUM), dtype=99, flags=ALL | Flag.HAS_DATA | Flag.AHEAD | 0x80)
+    assert text == "CONTRIBUTION op=SUM dtype=99 flags=ALL|HAS_DATA|AHEAD|0x80"
 
 
 def test_bodies_have_fields() -> None:

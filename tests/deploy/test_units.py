@@ -22,7 +22,7 @@ from tests.e2e.fabrics import eventually
 pytestmark = pytest.mark.process
 ADDRESS = "127.0.0.1"
 LATE_ADDRESS = "10.77.0.1"
-MOST_EXPOSED = 20  # tenths: the units name what is left open
+MAX_EXPOSURE = 20  # tenths: the units name what is left open
 SECONDS = 120.0
 
 
@@ -60,7 +60,7 @@ def test_a_fault_would_be_found(unit: Path) -> None:
 
 
 def test_little_is_exposed(unit: Path) -> None:
-    command = ["systemd-analyze", "security", "--offline=true", f"--threshold={MOST_EXPOSED}", "--no-pager", unit]
+    command = ["systemd-analyze", "security", "--offline=true", f"--threshold={MAX_EXPOSURE}", "--no-pager", unit]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout.splitlines()[-1:]
 

@@ -33,8 +33,8 @@ C_MEMBERS = {
     "stream": OF_STREAMS,
     "communicator": OF_COMMUNICATORS,
     "one": OF_COMMUNICATORS,  # of the list of all
-    "request": ("done", "taken_over", "progress", "lookers"),  # of the driver; of the MPI shim
-    "context": ("lost", "stands_still", "looking", "beat", "health_checked_ms", "device_version"),
+    "request": ("done", "locally_complete", "progress", "lookers"),  # of the driver; of the MPI shim
+    "context": ("lost", "stands_still", "checking_health", "beat", "health_checked_ms", "device_version"),
     "pair": ("broken",),
     "remote": ("told", "markers", "expected"),
     "qp": ("state", "receives"),
@@ -44,7 +44,7 @@ C_MEMBERS = {
 ADDRESSES = (
     *("PRODUCER", "CONSUMER", "CONSUMER_SEEN", "WAITING", "WAKE_AT", "OVERRUN"),
     *("SLEEPING", "GONE", "BEAT", "INTERRUPT_FLAG"),
-    *("BROKEN", "WANTED", "HANDLE", "QUEUE_PAIR", "MARK"),
+    *("BROKEN", "WANTED", "HANDLE", "QUEUE_PAIR", "DESTINATION_WANTED"),
 )
 MEMBERS = (
     *("lane.interrupt", "verbs.broken", "verbs.wanted"),

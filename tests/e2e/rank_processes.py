@@ -21,8 +21,8 @@ WORKING_RANK = Path(__file__).with_name("programs") / "working_rank.c"
 FLAGS = ("-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror")
 ROOT = Path(__file__).parents[2]
 SIZES = {"local": 2, "tree": 4, "ring": 4}  # ranks of a job, by its route
-MOST_CALLS = 20  # before a kill
-LONGEST_PAUSE = 0.03  # s: so that a kill comes in any part of a call
+MAX_CALLS = 20  # before a kill
+MAX_PAUSE = 0.03  # s: so that a kill comes in any part of a call
 
 
 def build_working_rank(folder: Path) -> Path:
@@ -120,8 +120,8 @@ class Kills:
         """A pause, not a wait, since the moment is to be random."""
         self._kill += 1
         ranks = self._start(route)
-        ranks.await_work(self._choose.randint(1, MOST_CALLS))
-        time.sleep(self._choose.uniform(0, LONGEST_PAUSE))
+        ranks.await_work(self._choose.randint(1, MAX_CALLS))
+        time.sleep(self._choose.uniform(0, MAX_PAUSE))
         return ranks
 
     def _check(self, what: str, ranks: Ranks, expected: list[str]) -> None:

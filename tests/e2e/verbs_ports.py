@@ -88,9 +88,9 @@ def exchange(sender: VerbsPort, receiver: VerbsPort, to: str = "") -> None:
 @contextlib.contextmanager
 def unmended(port: VerbsPort):
     """Nobody repairs the queue pair meanwhile."""
-    port._resolver._mend_due = time.monotonic() + 2 * SECONDS
+    port._resolver._recovery_due = time.monotonic() + 2 * SECONDS
     yield
-    port._resolver._mend_due = 0.0
+    port._resolver._recovery_due = 0.0
     os.eventfd_write(port._queue_pair.wake_fd, 1)
 
 

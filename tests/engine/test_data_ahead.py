@@ -25,10 +25,10 @@ from tests.engine.rig import (
     pack,
     place,
 )
-from tests.engine.test_early_delivery import BRINGS, NOTHING, WANTS, ended
+from tests.engine.test_delivery_ahead import BRINGS, NOTHING, WANTS, ended
 from tests.engine.test_ring_below_switch import LastNode
 
-DATA, EARLY, HEARS = int(Flag.HAS_DATA), int(Flag.EARLY), int(Flag.HEARS_GROUP)
+DATA, AHEAD, HEARS = int(Flag.HAS_DATA), int(Flag.AHEAD), int(Flag.HEARS_GROUP)
 WANTS_RESULT = int(Flag.WANTS_RESULT)
 REORDER = Timing().reorder
 GROUP = "239.0.0.1"
@@ -38,8 +38,8 @@ BYTES = {"op": Op.NONE, "dtype": DType.U8}
 ABOVE = ((PARENT, 5, 0xFF),)
 
 
-def early(rig, position: int, data: np.ndarray = NINE, source: int = PARENT, **changes) -> list[Sent]:
-    values = {**place(position), **BYTES, "sid": 0, "flags": ONE | DATA | EARLY, "node_bitmap": 0xFF}
+def data_ahead(rig, position: int, data: np.ndarray = NINE, source: int = PARENT, **changes) -> list[Sent]:
+    values = {**place(position), **BYTES, "sid": 0, "flags": ONE | DATA | AHEAD, "node_bitmap": 0xFF}
     return rig.receive(Opcode.RESULT, source, data.tobytes(), **(values | changes))
 
 
@@ -48,7 +48,7 @@ def result(rig, position: int, data: bytes = b"", **changes) -> list[Sent]:
     return rig.receive(Opcode.RESULT, PARENT, data, **(values | changes))
 
 
-def bring(rig: SwitchRig, bit: int, position: int = 0, flags: int = EARLY, **changes) -> list[Sent]:
+def bring(rig: SwitchRig, bit: int, position: int = 0, flags: int = AHEAD, **changes) -> list[Sent]:
     """A child brings the data of a position."""
     values = {**BYTES, "sid": 0, "flags": ONE | DATA | flags}
     return rig.contribute(bit, position, NINE, **(values | changes))
@@ -64,9 +64,9 @@ def opcodes(sent: list[Sent]) -> list[Opcode]:
 
 
 def down(sent: list[Sent]) -> dict[int, tuple[bool, bytes]]:
-    """Receivers of RESULTs: whether they are EARLY, and their data."""
+    """Receivers of RESULTs: whether they are AHEAD, and their data."""
     results = [packet for packet in sent if packet.opcode == Opcode.RESULT]
-    return {packet.destination: (bool(packet.ceth["flags"] & EARLY), packet.payload) for packet in results}
+    return {packet.destination: (bool(packet.ceth["flags"] & AHEAD), packet.payload) for packet in results}
 
 
 # The NIC whose rank brings the data
@@ -79,7 +79,7 @@ def contribution_of(rig: NicRig, data: np.ndarray, **changes) -> Sent:
 
 def test_message_of_one_segment_is_to_go_ahead() -> None:
     rig = NicRig()
-    assert contribution_of(rig, NINE, **BRINGS).ceth["flags"] & (EARLY | DATA) == EARLY | DATA
+    assert contribution_of(rig, NINE, **BRINGS).ceth["flags"] & (AHEAD | DATA) == AHEAD | DATA
     assert rig.slot(0)["zero_copy_address"] == 0
 
 
@@ -100,7 +100,7 @@ def test_data_that_come_last_are_in_the_result() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"flags": ONE | DATA}, {"flags": ALL | DATA | EARLY, "op": Op.SUM, "dtype": DType.F32}]
+    "changes", [{"flags": ONE | DATA}, {"flags": ALL | DATA | AHEAD, "op": Op.SUM, "dtype": DType.F32}]
 )
 def test_others_do_not_go_ahead(changes: dict) -> None:
     assert bring(SwitchRig(3), 0, **changes) == []
@@ -142,7 +142,7 @@ def test_group_serves_those_who_last_heard_it(hears: int, packets: set) -> None:
 
 def test_one_receiver_needs_no_group() -> None:
     rig = listening(2)
-    assert set(down(bring(rig, 0, 1, flags=EARLY | HEARS))) == {child_address(1)}
+    assert set(down(bring(rig, 0, 1, flags=AHEAD | HEARS))) == {child_address(1)}
 
 
 def test_who_has_lost_the_data_gets_them_with_the_result_at_once() -> None:
@@ -151,7 +151,7 @@ def test_who_has_lost_the_data_gets_them_with_the_result_at_once() -> None:
     bring(rig, 1)
     want(rig, 2, flags=0)
     (answer,) = rig.probe(0, 0)
-    assert (answer.opcode, answer.payload, answer.ceth["flags"] & EARLY) == (Opcode.RESULT, NINE.tobytes(), 0)
+    assert (answer.opcode, answer.payload, answer.ceth["flags"] & AHEAD) == (Opcode.RESULT, NINE.tobytes(), 0)
     (answer,) = rig.probe(2, 0)
     assert (answer.opcode, answer.payload) == (Opcode.RESULT, b"")
 
@@ -172,7 +172,7 @@ def test_data_that_come_last_go_up_and_to_those_that_wait() -> None:
     want(rig, 0)
     want(rig, 1, flags=0)
     up, *ahead = bring(rig, 2)
-    assert (up.opcode, up.ceth["flags"] & (EARLY | DATA)) == (Opcode.CONTRIBUTION, EARLY | DATA)
+    assert (up.opcode, up.ceth["flags"] & (AHEAD | DATA)) == (Opcode.CONTRIBUTION, AHEAD | DATA)
     assert down(ahead) == {child_address(0): (True, NINE.tobytes())}
     assert down(result(rig, 0)) == {child_address(bit): (False, b"") for bit in range(3)}
 
@@ -180,10 +180,10 @@ def test_data_that_come_last_go_up_and_to_those_that_wait() -> None:
 def test_data_from_above_go_down_and_not_up_again() -> None:
     rig = SwitchRig(2, above=ABOVE)
     want(rig, 0)
-    assert down(early(rig, 0)) == {child_address(bit): (True, NINE.tobytes()) for bit in range(2)}
+    assert down(data_ahead(rig, 0)) == {child_address(bit): (True, NINE.tobytes()) for bit in range(2)}
     (up,) = want(rig, 1, flags=0)
     assert (up.opcode, up.payload) == (Opcode.CONTRIBUTION, b"")
-    assert up.ceth["flags"] & (EARLY | DATA | WANTS_RESULT) == 0
+    assert up.ceth["flags"] & (AHEAD | DATA | WANTS_RESULT) == 0
     assert down(result(rig, 0)) == {child_address(bit): (False, b"") for bit in range(2)}
     (answer,) = rig.probe(0, 0)
     assert answer.payload == NINE.tobytes()
@@ -194,7 +194,7 @@ def test_data_may_come_when_all_below_have_contributed() -> None:
     want(rig, 0)
     (up,) = want(rig, 1, flags=0)
     assert up.ceth["flags"] & WANTS_RESULT
-    assert down(early(rig, 0)) == {child_address(0): (True, NINE.tobytes())}
+    assert down(data_ahead(rig, 0)) == {child_address(0): (True, NINE.tobytes())}
     assert rig.slot(0)["state"] == SlotState.LOCAL
     assert down(result(rig, 0)) == {child_address(bit): (False, b"") for bit in range(2)}
 
@@ -221,7 +221,7 @@ def test_result_without_its_data_is_not_passed_on_and_the_data_are_asked_for() -
 
 def test_data_that_are_late_complete_it() -> None:
     rig = lacking()
-    assert down(early(rig, 0)) == WITH_DATA
+    assert down(data_ahead(rig, 0)) == WITH_DATA
     assert result(rig, 0, NINE.tobytes(), token=1) == []
 
 
@@ -234,7 +234,7 @@ def test_status_of_a_child_before_the_data_from_above() -> None:
     for status in (Status.SUCCESS, Status.LOCAL_PROTECTION_ERROR):
         rig = SwitchRig(2, above=ABOVE)
         want(rig, 0, status=Status.LOCAL_PROTECTION_ERROR)
-        assert early(rig, 0) == []
+        assert data_ahead(rig, 0) == []
         (up,) = want(rig, 1)
         assert (up.ceth["status"], up.payload) == (Status.LOCAL_PROTECTION_ERROR, b"")
         data = b"" if status else NINE.tobytes()
@@ -248,13 +248,13 @@ def test_contribution_of_a_status_without_the_data_says_nothing_of_them() -> Non
     want(rig, 1, status=Status.LOCAL_PROTECTION_ERROR)
     (up,) = bring(rig, 0)
     assert (up.ceth["status"], up.payload) == (Status.LOCAL_PROTECTION_ERROR, b"")
-    assert up.ceth["flags"] & (EARLY | DATA) == 0
+    assert up.ceth["flags"] & (AHEAD | DATA) == 0
 
 
 def test_data_for_a_position_whose_child_has_left_end_the_job() -> None:
     rig = SwitchRig(2, above=ABOVE)
     rig.receive(Opcode.LEAVE, child_address(1), source=1)
-    assert Opcode.ABORT in opcodes(early(rig, 0))
+    assert Opcode.ABORT in opcodes(data_ahead(rig, 0))
     assert rig.job["status"] == Status.ABORTED
 
 
@@ -271,7 +271,7 @@ def data_of_a_lap_later(first: int, *contributed: int) -> SwitchRig:
     for bit in contributed:
         want(rig, bit, places[-2])
     result(rig, places[-2])
-    early(rig, places[-1])
+    data_ahead(rig, places[-1])
     return rig
 
 
@@ -295,7 +295,7 @@ def test_data_count_as_no_result_for_the_window() -> None:
     rig = NicRig()
     for number in range(4):
         rig.post(NINE, mid=number, **WANTS)
-        early(rig, number, mid=number)
+        data_ahead(rig, number, mid=number)
     assert rig.post(NINE, mid=4, **WANTS) == []
     result(rig, 0, mid=0)
     assert rig.slot(4)["state"] == SlotState.LOCAL
@@ -303,12 +303,12 @@ def test_data_count_as_no_result_for_the_window() -> None:
 
 def test_data_arrive_at_a_rank_that_has_not_asked_and_it_says_so_when_it_does() -> None:
     rig, memory = NicRig(), f32(0)
-    assert early(rig, 0) == []
+    assert data_ahead(rig, 0) == []
     assert rig.device.arrivals == [Arrival(0, 3, NINE.tobytes())]
     (header,) = rig.post(NINE, memory, **WANTS)
     assert (memory, rig.statuses()) == (9, [Status.SUCCESS])
     assert (header.opcode, header.payload) == (Opcode.CONTRIBUTION, b"")
-    assert header.ceth["flags"] & (DATA | EARLY | WANTS_RESULT) == 0
+    assert header.ceth["flags"] & (DATA | AHEAD | WANTS_RESULT) == 0
     result(rig, 0)
     assert rig.slot(0)["state"] == SlotState.DONE
 
@@ -317,7 +317,7 @@ def test_ranks_of_a_node_get_them_each_in_its_way() -> None:
     rig, memory = NicRig(ranks=3), f32(0)
     rig.post(NINE, memory, rank=1, **WANTS)
     rig.post(NINE, rank=2, deadline_ms=1000, **WANTS)
-    early(rig, 0)
+    data_ahead(rig, 0)
     assert (ended(rig), memory) == ({1: Status.SUCCESS}, 9)
     assert [arrival.queue for arrival in rig.device.arrivals] == [0]
     (header,) = rig.post(NINE, rank=0, **NOTHING)
@@ -359,7 +359,7 @@ def test_data_that_are_late_after_a_probe_teach_patience() -> None:
     rig.job["reorder"] = MILLISECOND
     result(rig, 0)  # a copy: it is due sooner now
     assert opcodes(rig.tick(REORDER)) == [Opcode.PROBE]
-    early(rig, 0)
+    data_ahead(rig, 0)
     assert rig.job["reorder"] == 2 * MILLISECOND
 
 
@@ -386,7 +386,7 @@ def test_result_with_a_status_ends_the_position_without_data() -> None:
 
 def test_rank_that_can_not_be_read_fails_alone() -> None:
     rig, memory = NicRig(ranks=2), f32(0)
-    early(rig, 0)
+    data_ahead(rig, 0)
     rig.post(NINE, rank=0, destination_lkey=99, **WANTS)
     (header,) = rig.post(NINE, memory, rank=1, **WANTS)
     assert (header.ceth["status"], memory) == (Status.SUCCESS, 9)
@@ -397,7 +397,7 @@ def test_rank_that_can_not_be_read_fails_alone() -> None:
 def test_data_behind_a_status_of_the_same_node_wait_for_the_result() -> None:
     rig, memory = NicRig(ranks=2), f32(0)
     rig.post(NINE, rank=0, destination_lkey=99, **WANTS)
-    early(rig, 0)
+    data_ahead(rig, 0)
     assert rig.device.arrivals == []
     (header,) = rig.post(NINE, memory, rank=1, **WANTS)
     assert header.ceth["status"] == Status.LOCAL_PROTECTION_ERROR
@@ -411,8 +411,8 @@ def test_data_behind_a_status_of_the_same_node_wait_for_the_result() -> None:
     [
         (SLOTS, {}, "drop_slot"),
         (-SLOTS, {}, "drop_stale"),
-        (0, {"flags": ONE | EARLY}, "drop_unexpected"),
-        (0, {"flags": ALL | DATA | EARLY}, "drop_unexpected"),
+        (0, {"flags": ONE | AHEAD}, "drop_unexpected"),
+        (0, {"flags": ALL | DATA | AHEAD}, "drop_unexpected"),
         (0, {"status": Status.ABORTED}, "drop_unexpected"),
         (0, {"sid": 1}, "drop_unexpected"),
         (0, {"mid": 4}, "drop_unexpected"),
@@ -422,17 +422,17 @@ def test_data_behind_a_status_of_the_same_node_wait_for_the_result() -> None:
 def test_what_is_not_taken(position: int, changes: dict, counter: str) -> None:
     rig, memory = NicRig(first=0), f32(0)
     rig.post(NINE, memory, **WANTS)
-    early(rig, position % 2**32, **changes)
+    data_ahead(rig, position % 2**32, **changes)
     assert (memory, rig.statuses(), rig.count(counter)) == (0, [], 1)
 
 
 def test_second_copy_is_a_duplicate_before_and_after_the_result() -> None:
     rig = NicRig()
     rig.post(NINE, **WANTS)
-    early(rig, 0)
-    early(rig, 0)
+    data_ahead(rig, 0)
+    data_ahead(rig, 0)
     result(rig, 0)
-    early(rig, 0)
+    data_ahead(rig, 0)
     assert (rig.count("drop_duplicate"), len(rig.statuses())) == (2, 1)
     assert rig.device.arrivals == []
 
@@ -440,12 +440,12 @@ def test_second_copy_is_a_duplicate_before_and_after_the_result() -> None:
 def test_slot_is_free_when_its_position_is_done() -> None:
     rig = NicRig()
     rig.post(NINE, **WANTS)
-    early(rig, SLOTS)
+    data_ahead(rig, SLOTS)
     assert rig.count("drop_slot") == 1
-    early(rig, 0)
+    data_ahead(rig, 0)
     result(rig, 0)
     rig.settle()
-    early(rig, SLOTS)
+    data_ahead(rig, SLOTS)
     assert [arrival.mid for arrival in rig.device.arrivals] == [3]
     assert rig.slot(0)["position"] == SLOTS
 
@@ -455,25 +455,25 @@ def test_slot_is_not_free_before_the_base_has_passed_it() -> None:
     for number in (0, 1):
         rig.post(NINE, mid=number, **WANTS)
     result(rig, 1, NINE.tobytes(), mid=1)
-    early(rig, SLOTS + 1)
+    data_ahead(rig, SLOTS + 1)
     assert (rig.count("drop_slot"), rig.slot(1)["position"]) == (1, 1)
     result(rig, 0, NINE.tobytes(), mid=0)
     rig.settle()
-    early(rig, SLOTS + 1)
+    data_ahead(rig, SLOTS + 1)
     assert rig.slot(1)["position"] == SLOTS + 1
 
 
 def test_data_for_a_job_that_is_forming_are_dropped() -> None:
     rig = NicRig(join=False)
     rig.join(0)
-    early(rig, 0)
+    data_ahead(rig, 0)
     assert (rig.device.arrivals, rig.count("drop_unexpected")) == ([], 1)
 
 
 @pytest.mark.parametrize("segments", [1, 2])
 def test_rank_that_brings_data_too_is_a_mismatch(segments: int) -> None:
     rig = NicRig()
-    early(rig, 0)
+    data_ahead(rig, 0)
     rig.post(np.zeros(segments * CHUNK // 4, "<f4"), **BRINGS)
     assert rig.statuses() == [Status.OP_MISMATCH]
 
@@ -481,7 +481,7 @@ def test_rank_that_brings_data_too_is_a_mismatch(segments: int) -> None:
 def test_rank_that_wants_another_message_is_a_mismatch() -> None:
     for changes in ({"mid": 4}, {"length": 8, "block": 8}):
         rig = NicRig()
-        early(rig, 0)
+        data_ahead(rig, 0)
         rig.post(f32(1, 2), **(WANTS | changes))
         assert rig.statuses() == [Status.OP_MISMATCH]
 
@@ -489,7 +489,7 @@ def test_rank_that_wants_another_message_is_a_mismatch() -> None:
 def test_leave_waits_for_the_result() -> None:
     rig = NicRig()
     rig.post(NINE, **WANTS)
-    early(rig, 0)
+    data_ahead(rig, 0)
     rig.engine.leave(0, 77, rig.now)
     assert rig.settle() == []
     assert (rig.answer()[0], rig.job["state"]) == (Status.SUCCESS, JobState.ACTIVE)
@@ -498,7 +498,7 @@ def test_leave_waits_for_the_result() -> None:
 
 def test_leave_does_not_wait_for_a_position_that_nobody_here_will_take_part_in() -> None:
     rig = NicRig()
-    early(rig, 0)
+    data_ahead(rig, 0)
     rig.engine.leave(0, 77, rig.now)
     assert Opcode.LEAVE in opcodes(rig.settle())
     assert rig.job["status"] == Status.ABORTED
@@ -507,7 +507,7 @@ def test_leave_does_not_wait_for_a_position_that_nobody_here_will_take_part_in()
 def test_data_for_a_rank_that_has_left_end_the_job() -> None:
     rig = NicRig(ranks=2)
     rig.engine.leave(0, 77, rig.now)
-    early(rig, 0)
+    data_ahead(rig, 0)
     assert rig.job["status"] == Status.ABORTED
 
 
@@ -515,7 +515,7 @@ def test_data_ahead_do_not_use_up_the_window_after_a_loss() -> None:
     rig = NicRig()
     rig.job["lost_at"] = rig.now
     for position in (1, 2, 3, 4):
-        early(rig, position, mid=position)
+        data_ahead(rig, position, mid=position)
     (header,) = rig.post(NINE, mid=0, **WANTS)
     assert header.ceth["position"] == 0
 
@@ -525,7 +525,7 @@ def test_data_ahead_do_not_use_up_the_window_after_a_loss() -> None:
 
 def test_last_node_of_a_ring_takes_them_and_passes_them_round_with_the_result() -> None:
     rig, memory = LastNode(), f32(0)
-    early(rig, 0)
+    data_ahead(rig, 0)
     assert rig.device.arrivals == [Arrival(0, 3, NINE.tobytes())]
     ceth = {**place(0), **BYTES, "sid": 0, "flags": ONE, "node_bitmap": 0b100, "rank_bitmap": 0b011, "source": 1}
     rig.receive(Opcode.CONTRIBUTION, ip("10.0.2.2"), **ceth)
@@ -535,7 +535,7 @@ def test_last_node_of_a_ring_takes_them_and_passes_them_round_with_the_result() 
     assert memory == 9
     (onward,) = result(rig, 0)
     assert (onward.destination, onward.opcode, onward.payload) == (NEXT, Opcode.RESULT, NINE.tobytes())
-    assert onward.ceth["flags"] & EARLY == 0
+    assert onward.ceth["flags"] & AHEAD == 0
 
 
 def test_last_node_that_lacks_them_asks() -> None:
@@ -549,10 +549,10 @@ def test_last_node_that_lacks_them_asks() -> None:
 
 def test_flag_goes_through_the_ring_to_the_switch() -> None:
     rig = LastNode()
-    ceth = {**place(0), **BYTES, "sid": 0, "flags": ONE | DATA | EARLY, "node_bitmap": 0b100, "source": 1}
+    ceth = {**place(0), **BYTES, "sid": 0, "flags": ONE | DATA | AHEAD, "node_bitmap": 0b100, "source": 1}
     rig.receive(Opcode.CONTRIBUTION, ip("10.0.2.2"), NINE.tobytes(), **ceth)
     (up,) = [packet for packet in rig.post(NINE, **WANTS) if packet.opcode == Opcode.CONTRIBUTION]
-    assert up.ceth["flags"] & (EARLY | DATA) == EARLY | DATA
+    assert up.ceth["flags"] & (AHEAD | DATA) == AHEAD | DATA
 
 
 def test_nothing_goes_ahead_within_a_ring_or_a_node() -> None:

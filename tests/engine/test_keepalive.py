@@ -147,14 +147,14 @@ def test_keepalive_of_a_stranger_is_dropped(source: tuple[int, int]) -> None:
 def test_own_standstill_is_not_silence_of_neighbours() -> None:
     rig = SwitchRig()
     rig.now += 60 * SECOND
-    events.forgive(rig.engine.base, 60 * SECOND, rig.now)
+    events.note_stall(rig.engine.base, 60 * SECOND, rig.now)
     assert named(rig.tick(BOUND - SECOND)) == set()
     assert named(rig.tick(SECOND + 1)) == {(Status.PEER_LOST, 1, 0b11)}
 
 
 def test_time_of_the_last_packet_is_never_in_the_future() -> None:
     rig = NicRig(Route.RING)
-    events.forgive(rig.engine.base, 60 * SECOND, rig.now)
+    events.note_stall(rig.engine.base, 60 * SECOND, rig.now)
     heard = [int(rig.job[name]) for name in ("heard_next", "heard_previous")]
     assert np.max(heard) <= rig.now
 

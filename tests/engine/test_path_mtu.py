@@ -292,7 +292,7 @@ def test_device_that_stood_still_blames_no_path() -> None:
         rig.tick(MILLISECOND)
     rig.now += 3 * BOUND
     rig.receive(Opcode.KEEPALIVE, PARENT, source=0)
-    events.forgive(rig.engine.base, 3 * BOUND, rig.now)
+    events.note_stall(rig.engine.base, 3 * BOUND, rig.now)
     rig.tick(0)
     assert rig.job["state"] == JobState.ACTIVE
 

@@ -19,8 +19,8 @@ import numpy as np
 import fanin
 
 CALLS, COUNT = 400, 3000
-MOST_QUEUES = 8  # of a process on the device
-LONGEST_S = 0.004  # until the next alarm
+MAX_QUEUES = 8  # of a process on the device
+MAX_SECONDS = 0.004  # until the next alarm
 
 
 class Interrupted(Exception):
@@ -34,7 +34,7 @@ def other_rank(job: fanin.Job, socket: str) -> None:
         assert communicator.split(None) is None
         while communicator.allreduce(ones)[0] != 0:
             if lazy.random() < 0.3:
-                time.sleep(lazy.random() * LONGEST_S)
+                time.sleep(lazy.random() * MAX_SECONDS)
 
 
 def main(description: str, socket: str, seed: str, action: str) -> None:
@@ -48,7 +48,7 @@ def main(description: str, socket: str, seed: str, action: str) -> None:
 
         def alarm(*_: object) -> None:
             nonlocal made, is_armed
-            signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-5, LONGEST_S))
+            signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-5, MAX_SECONDS))
             if action == "raise":
                 if is_armed:
                     is_armed = False
@@ -61,7 +61,7 @@ def main(description: str, socket: str, seed: str, action: str) -> None:
         signal.signal(signal.SIGALRM, alarm)
         arrays = [np.empty(COUNT), communicator.alloc(COUNT, "f8")]
         kept = []
-        signal.setitimer(signal.ITIMER_REAL, LONGEST_S)
+        signal.setitimer(signal.ITIMER_REAL, MAX_SECONDS)
         for number in range(CALLS):
             value, form = float(number), chance.randrange(5)
             kind = "collective" if form < 3 else "derived"
@@ -93,7 +93,7 @@ def main(description: str, socket: str, seed: str, action: str) -> None:
         status = communicator.status()
         assert status["outstanding"] == status["backlog"] == 0
         with contextlib.ExitStack() as stack:  # queues of interrupted dups and splits were given back
-            for child in [stack.enter_context(alone.dup()) for _ in range(MOST_QUEUES - 2)]:
+            for child in [stack.enter_context(alone.dup()) for _ in range(MAX_QUEUES - 2)]:
                 child.barrier()
     thread.join(60)
     assert not thread.is_alive()

@@ -16,7 +16,7 @@ from fanin_nic.hostif.engine_port import Refused
 from fanin_nic.hostif.remote import address
 from fanin_nic.hostif.remote.client import RemoteClient
 from fanin_nic.hostif.remote.service import RemoteFailed, RemoteService
-from fanin_nic.hostif.remote.stream import LENGTH, AddressInUse, MessageReader, StreamListener, send_message
+from fanin_nic.hostif.remote.stream import LENGTH, AddressInUse, MessageReader, TcpListener, send_message
 from fanin_nic.hostif.remote.token import BadToken, is_token, read_token
 from fanin_nic.hostif.server import Connection, ControlServer, RemoteConnection, close_all
 from fanin_wire import abi
@@ -244,12 +244,12 @@ def test_replies_name_the_markers_before_them(pair: Pair, tmp_path: Path) -> Non
 
 def test_address_that_is_not_ours() -> None:
     with pytest.raises(AddressInUse, match=r"cannot listen at 192\.0\.2\.1:1: .*; use an address of this host"):
-        StreamListener(address.HostAddress("mlx5_0", "192.0.2.1", 1), 1.0)
+        TcpListener(address.HostAddress("mlx5_0", "192.0.2.1", 1), 1.0)
 
 
 def test_silent_hosts_are_noticed() -> None:
     """TCP probes a silent host within the detection time, and gives up what it does not acknowledge."""
-    listener = StreamListener(address.HostAddress("mlx5_0", "127.0.0.1", 0), 8.0)
+    listener = TcpListener(address.HostAddress("mlx5_0", "127.0.0.1", 0), 8.0)
     with socket.create_connection(listener.socket.getsockname()):
         accepted = None
         while accepted is None:

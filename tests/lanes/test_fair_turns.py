@@ -7,7 +7,7 @@ import pytest
 from numba import int64
 
 from fanin_nic.daemon.loop import fair_turns
-from fanin_nic.daemon.loop.fair_turns import BURST, BUSY_SLOTS, LONGEST_HOLD, RATIO
+from fanin_nic.daemon.loop.fair_turns import BURST, BUSY_SLOTS, MAX_HOLD, RATIO
 from fanin_nic.daemon.loop.lane_record import LANE, lane_at
 from fanin_nic.engine.records.accessors import U64
 from fanin_nic.engine.records.tables import ENGINE
@@ -99,7 +99,7 @@ def test_alone_nobody_is_held(kind: int, member: tuple[str, str]) -> None:
 def test_nobody_is_held_for_long(kind: int) -> None:
     """The other kind has work but waits for its peers."""
     lane, share, moved = Lane(), (MOST, 0) if kind == 0 else (0, MOST), 0
-    step = LONGEST_HOLD // 10
+    step = MAX_HOLD // 10
     for _ in range(100):
         lane.now += step
         moved += lane.move(*share)[kind]

@@ -16,7 +16,7 @@ from fanin_nic.port.descriptors import DESTINATION, PEER, PEER_SLOTS
 from fanin_nic.port.verbs.events import Event
 from fanin_nic.port.verbs.opening import VerbsFailed
 from fanin_nic.port.verbs.records import VERBS
-from fanin_nic.port.verbs.resolver import MEND_SECONDS, Resolver
+from fanin_nic.port.verbs.resolver import RECOVERY_SECONDS, Resolver
 from fanin_wire.resolution import RESOLUTION_PORT, Kind, Message, decode, encode
 from tests.waiting import BOUND_S
 
@@ -52,7 +52,7 @@ class Asker:
             port=PORT,
             events=self._take_events,
             is_active=lambda: self.is_active,
-            mend=self._mend,
+            recover=self._recover,
         )
         self.resolver = Resolver(pair, LANE, self.peers)  # type: ignore[arg-type]
 
@@ -66,7 +66,7 @@ class Asker:
         while self.told:
             yield self.told.pop(0)
 
-    def _mend(self) -> None:
+    def _recover(self) -> None:
         refusal = self.refusal
         self.record["broken"] = int(bool(refusal))
         self.mended.release()
@@ -204,7 +204,7 @@ def test_queue_pair_is_mended_when_the_port_is_up(
     one.tell(Event.PORT_ERR)
     one.fail()
     end = time.monotonic() + BOUND_S
-    while one.resolver._mend_pause < 3 * MEND_SECONDS:  # it has looked twice
+    while one.resolver._recovery_pause < 3 * RECOVERY_SECONDS:  # it has looked twice
         assert time.monotonic() < end
         time.sleep(0.005)
     assert not one.mended.acquire(blocking=False)

@@ -129,7 +129,7 @@ CODES = {
     FROM_CONTEXT.format("ibv_create_flow"): flow_rules.CREATE,
     FROM_CONTEXT.format("ibv_destroy_flow"): flow_rules.DESTROY,
     FROM_CONTEXT.format("sz"): flow_rules.SIZE,
-    "sizeof(struct verbs_context) - offsetof(struct verbs_context, ibv_destroy_flow)": flow_rules.LEAST_SIZE,
+    "sizeof(struct verbs_context) - offsetof(struct verbs_context, ibv_destroy_flow)": flow_rules.MIN_SIZE,
     "offsetof(struct ibv_context, abi_compat)": flow_rules.ABI_COMPAT,
     "(uintptr_t)__VERBS_ABI_IS_EXTENDED >> 1": flow_rules.EXTENDED >> 1,  # so that it has no sign
     **{f"IBV_EVENT_{event.name}": int(event) for event in Event},

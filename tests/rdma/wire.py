@@ -32,7 +32,7 @@ TTL = 64
 GUEST_MAC = bytes.fromhex(MAC.replace(":", ""))
 SHORTEST = 60  # bytes of a frame
 LENGTH = struct.Struct("!I")
-MOST_ELAPSED_NS = 50_000_000  # time in a pause of this process does not count
+MAX_ELAPSED_NS = 50_000_000  # time in a pause of this process does not count
 LAST_PACKETS = 12  # in the message of a failure
 HELD_SECONDS = 0.05  # at most, for a packet to be overtaken
 
@@ -165,7 +165,7 @@ class Wire:
     def now(self) -> int:
         """Time in ns, without pauses of this process."""
         time_now = time.monotonic_ns()
-        self._now += min(time_now - self._last, MOST_ELAPSED_NS)
+        self._now += min(time_now - self._last, MAX_ELAPSED_NS)
         self._last = time_now
         return self._now
 

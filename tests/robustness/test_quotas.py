@@ -12,7 +12,7 @@ from fanin.verbs import CQ, PD, CollectiveQP, Context, Membership
 from fanin_nic.daemon.lanes.host_port import HostPort
 from fanin_nic.daemon.lanes.ordinary_host import OrdinaryHost
 from fanin_nic.engine.engine import Engine
-from fanin_nic.engine.jobs.quota import GENEROSITY, share
+from fanin_nic.engine.jobs.quota import SHARE_FACTOR, share
 from fanin_nic.hostif.engine_port import NoResources
 from fanin_nic.hostif.server import MAX_CLIENTS
 from fanin_nic.hostif.transport_port import OrdinaryQueuePair, OrdinaryRegion
@@ -32,7 +32,7 @@ SHARED = LIMITS._replace(jobs=8, slots=64, max_lease=64, shared=1)
 )
 def test_share(held: int, free: int, more: int) -> None:
     assert share(held, free) == more
-    assert held + more <= GENEROSITY * (free - more) or more == 0 or held == 0
+    assert held + more <= SHARE_FACTOR * (free - more) or more == 0 or held == 0
 
 
 @pytest.mark.parametrize("total", [4, 64, 4096])

@@ -9,12 +9,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { MOST_RANKS = 16 };
+enum { MAX_RANKS = 16 };
 
 /* The ranks of the world, or the first ones of them. */
 struct out_of_band {
     int rank, size;
-    int peers[MOST_RANKS]; /* rank 0: of the others; others: [0] of rank 0 */
+    int peers[MAX_RANKS]; /* rank 0: of the others; others: [0] of rank 0 */
 };
 
 static void transfer(int descriptor, void *data, size_t bytes, int sends)
@@ -46,7 +46,7 @@ static void connect_ranks(struct out_of_band *all, const char *folder)
         transfer(descriptor, &all->rank, sizeof all->rank, 1);
         return;
     }
-    if (bind(descriptor, (struct sockaddr *)&name, sizeof name) || listen(descriptor, MOST_RANKS))
+    if (bind(descriptor, (struct sockaddr *)&name, sizeof name) || listen(descriptor, MAX_RANKS))
         exit((perror("listen"), 3));
     puts("listening");
     fflush(stdout);
@@ -91,7 +91,7 @@ static int bcast(void *context, void *data, int size, int root)
 
 static int barrier(void *context)
 {
-    char own = 0, all[MOST_RANKS];
+    char own = 0, all[MAX_RANKS];
     int result = gather(context, 0, &own, all, 1);
 
     return result ? result : bcast(context, &own, 1, 0);

@@ -536,7 +536,7 @@ int main(int argc, char **argv)
     struct out_of_band world = {.rank = argc > 4 ? atoi(argv[1]) : 0, .size = argc > 4 ? atoi(argv[2]) : 0};
     struct group all;
 
-    if (argc != 5 || world.size < 1 || world.size > MOST_RANKS)
+    if (argc != 5 || world.size < 1 || world.size > MAX_RANKS)
         return (fprintf(stderr, "usage: rank RANK SIZE FOLDER PROGRAM\n"), 2);
     own_rank = world.rank;
     connect_ranks(&world, argv[3]);

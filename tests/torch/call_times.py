@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 RANKS = 4
 SIZES = [8, 128, 1024, 4096, 8192, 16384, 32768, 65536, 131072, 262144, 524288, 1048576, 2097152, 4194304]  # bytes
-LEAST, MOST_BYTES = 30, 1 << 26  # calls of each size, and the bytes that they move together
+LEAST, MAX_BYTES = 30, 1 << 26  # calls of each size, and the bytes that they move together
 MOST = 300  # calls
 BACK_TO_BACK = 20  # messages
 
@@ -58,7 +58,7 @@ def measure(call: str, size: int, groups: dict[str, dist.ProcessGroup]) -> dict[
     """Seconds of each call on the slowest rank, by back-end."""
     tensor = torch.zeros(max(dist.get_world_size(), size // 4))
     several = BACK_TO_BACK if call == "messages" else 1
-    rounds = max(LEAST, min(MOST, MOST_BYTES // size)) // several + 3
+    rounds = max(LEAST, min(MOST, MAX_BYTES // size)) // several + 3
     seconds: dict[str, list[float]] = {name: [] for name in groups}
     for number in range(-3, rounds):
         for name, group in groups.items():

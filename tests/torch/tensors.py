@@ -9,7 +9,7 @@ import torch.distributed as dist
 
 import fanin_torch
 from fanin.errors import InvalidRequest, NoResources
-from fanin_torch.registered_memory import LONGEST_SHARING, MOST_FREE, SHARED
+from fanin_torch.registered_memory import MAX_FREE, MAX_SHARED_TENSOR, SHARED
 
 LONG = 60_000  # elements of a message that is fetched
 
@@ -59,7 +59,7 @@ def small_tensors() -> None:
         del tensor, tensors
     for length in range(300):  # one at a time, each longer than the regions that several share
         group.allocate_tensor(SHARED + length, dtype=torch.uint8, device="cpu")
-    assert len(group.memory._blocks) <= MOST_FREE // SHARED
+    assert len(group.memory._blocks) <= MAX_FREE // SHARED
     assert fanin_torch.copied() == {}
 
 
@@ -119,7 +119,7 @@ def too_many_regions() -> None:
     group = dist.group.WORLD
 
     def long() -> torch.Tensor:
-        return group.allocate_tensor(LONGEST_SHARING + 1, dtype=torch.uint8, device="cpu")
+        return group.allocate_tensor(MAX_SHARED_TENSOR + 1, dtype=torch.uint8, device="cpu")
 
     if dist.get_rank() == 0:
         tensors = [long() for _ in range(200)]

@@ -22,7 +22,7 @@ SLOTS = 256
 RANKS = 0b1111
 
 NONE, ONE, ALL = (ContributorClass[name] << CLASS_SHIFT for name in ("NONE", "ONE", "ALL"))
-DATA, WANTS, HEARS, EARLY = (int(Flag[name]) for name in ("HAS_DATA", "WANTS_RESULT", "HEARS_GROUP", "EARLY"))
+DATA, WANTS, HEARS, AHEAD = (int(Flag[name]) for name in ("HAS_DATA", "WANTS_RESULT", "HEARS_GROUP", "AHEAD"))
 
 
 @dataclass(frozen=True)

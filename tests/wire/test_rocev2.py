@@ -7,7 +7,7 @@ from fanin_wire.fields import AETH, DETH, FIRST_OFFLOAD_OPCODE, IMMDT, RETH
 from fanin_wire.golden import vectors
 from fanin_wire.rocev2 import (
     CODES,
-    MOST_HEADERS,
+    MAX_HEADERS,
     OPCODES,
     RNR_TIMES_NS,
     Acknowledge,
@@ -59,7 +59,7 @@ def test_headers_follow_from_the_name(row):
 
 
 def test_longest_headers():
-    assert MOST_HEADERS == 28  # AtomicETH
+    assert MAX_HEADERS == 28  # AtomicETH
 
 
 def test_syndromes_of_the_golden_packets():

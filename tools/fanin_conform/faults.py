@@ -132,8 +132,8 @@ FAULTS = (
     Fault("HEARS_GROUP is not looked at", "7.4-2", inward=without(Opcode.CONTRIBUTION, Flag.HEARS_GROUP)),
     Fault("nobody is invited to the group", "7.4-8", outward=losing(Opcode.KEEPALIVE)),
     Fault("an invitation names one child", "4-22", outward=setting(Opcode.KEEPALIVE, "node_bitmap", 1)),
-    Fault("nothing goes ahead", "7.5-4", inward=without(Opcode.CONTRIBUTION, Flag.EARLY)),
-    Fault("EARLY is not passed on", "7.5-3", outward=without(Opcode.CONTRIBUTION, Flag.EARLY)),
+    Fault("nothing goes ahead", "7.5-4", inward=without(Opcode.CONTRIBUTION, Flag.AHEAD)),
+    Fault("AHEAD is not passed on", "7.5-3", outward=without(Opcode.CONTRIBUTION, Flag.AHEAD)),
     Fault("no keep-alives are sent", "10.5-1", outward=losing(Opcode.KEEPALIVE)),
     Fault("the lost device is not named", "11-15", outward=setting(Opcode.ABORT, "rank_bitmap", 0)),
 )

@@ -8,7 +8,7 @@ import numpy as np
 from scapy.packet import Packet, Raw
 
 from fanin_conform.datagram import Dissected
-from fanin_conform.listener import PATIENCE_S, Mismatch
+from fanin_conform.listener import RECEIVE_TIMEOUT_S, Mismatch
 from fanin_conform.profile import LeftOut
 from fanin_conform.tester import ANY, Expected, Tester
 from fanin_conform.values import difference, elements_text
@@ -23,7 +23,7 @@ from fanin_wire.layers import offload
 
 ALL, ONE, NONE = (int(ContributorClass[name]) << fields.CLASS_SHIFT for name in ("ALL", "ONE", "NONE"))
 CLASSES = {"ALL": ALL, "ONE": ONE, "NONE": NONE}
-WANTS, DATA, EARLY, WIDE = int(Flag.WANTS_RESULT), int(Flag.HAS_DATA), int(Flag.EARLY), int(Flag.WIDE)
+WANTS, DATA, AHEAD, WIDE = int(Flag.WANTS_RESULT), int(Flag.HAS_DATA), int(Flag.AHEAD), int(Flag.WIDE)
 DIGEST = (1, 2)
 CONFIG_FLAGS = int(JobFlag["WIDE"] | JobFlag["REPRODUCIBLE_RUN"] | JobFlag["REPRODUCIBLE_SHAPE"])
 NOBODY: Blocks = (0, 0)
@@ -107,7 +107,7 @@ class NicJob:
 
     def joined(self, rank: int, status: str = "SUCCESS", clause: str = "") -> Answer:
         """A rank gets this answer to its join."""
-        seconds = 0.0 if status == "PENDING" else PATIENCE_S
+        seconds = 0.0 if status == "PENDING" else RECEIVE_TIMEOUT_S
         answer = self.ask(Joined(queue=self.first_queue + rank, seconds=seconds))
         self.note(f"rank {rank}: the join is {_words(answer)}")
         if answer["status"] != status:
@@ -179,7 +179,7 @@ class NicJob:
         **about: Any,
     ) -> Answer:
         """The next completion of a rank has this status, and this result if given."""
-        answer = self.ask(Wait(queue=self.first_queue + rank, seconds=PATIENCE_S))
+        answer = self.ask(Wait(queue=self.first_queue + rank, seconds=RECEIVE_TIMEOUT_S))
         self.note(f"rank {rank} has {_words(answer) or 'no completion'}")
         if answer["status"] != status:
             said = answer["status"] or "not there"

@@ -6,7 +6,7 @@ import time
 from fanin_conform.profile import EVERYTHING, Profile
 from fanin_conform.targets.target import Frame, Target
 
-PATIENCE_S = 10.0  # an upper bound for what must come "at once"
+RECEIVE_TIMEOUT_S = 10.0  # an upper bound for what must come "at once"
 STALL_S = 1.0  # after such a pause a tester may count as lost
 
 

@@ -34,7 +34,7 @@ class Profile(Settings, frozen=True):
     children: its limit. lanes: their number.
     middle: whether it may stand below another switch.
     full: whether it answers a full CONFIG with a full CONFIG_ACK, so that the path is proved both ways.
-    ahead: whether it sends data ahead of the result; of a NIC: whether it sets EARLY.
+    ahead: whether it sends data ahead of the result; of a NIC: whether it sets AHEAD.
     detection_s, ageing_s: its times. In real time, scripts of more than 10 s are skipped.
     services, atomics: of its queue pairs for ordinary traffic.
     wide: whether partials of f16 and bf16 may travel as f32. reproducible: whether it folds in the order of the bits.

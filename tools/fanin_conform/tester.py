@@ -12,7 +12,7 @@ from scapy.packet import Packet
 from fanin_conform import datagram
 from fanin_conform.datagram import Dissected
 from fanin_conform.fence import JobFence, LeaveFence
-from fanin_conform.listener import PATIENCE_S, Listener, Mismatch, NoFaninDevice
+from fanin_conform.listener import RECEIVE_TIMEOUT_S, Listener, Mismatch, NoFaninDevice
 from fanin_conform.profile import EVERYTHING, LeftOut, Profile
 from fanin_conform.targets.target import Frame, Target
 from fanin_conform.values import ceth_text, payload_difference, payload_text
@@ -21,8 +21,8 @@ from fanin_wire.fields import Opcode
 
 ANY = object()  # an expected field that may have any value
 NAK_S = 0.003
-LONGEST_S = 10.0  # that a script may spend where time is real
-SHORTEST_S = 1e-6  # of a wait: below the resolution of clocks
+MAX_SECONDS = 10.0  # that a script may spend where time is real
+MIN_SECONDS = 1e-6  # of a wait: below the resolution of clocks
 # Fields of the CETH that section 4 of SPEC.md names, by opcode; all others must be 0.
 PLACE = {"position", "seg", "mid", "sid"}
 DATA = {*PLACE, "op", "dtype", "flags", "contributions", "status", "node_bitmap", "rank_bitmap", "segment_index"}
@@ -94,7 +94,7 @@ class Tester(Listener):
         )
         self.questions: list[tuple[str, Dissected]] = []
         self.jobs: list[Any] = []
-        self._early: list[Frame] = []
+        self._unread: list[Frame] = []
         self.repeats: Counter[Opcode] = Counter()
         self.config_lengths: defaultdict[int, list[int]] = defaultdict(list)
         self.kept_alive: Counter[tuple[str, int]] = Counter()
@@ -141,7 +141,7 @@ class Tester(Listener):
     def rest(self) -> None:
         """Wait some milliseconds: a device sends at most one NAK in one."""
         if frame := self._receive(NAK_S):
-            self._early.append(frame)
+            self._unread.append(frame)
 
     # The fence
 
@@ -154,7 +154,7 @@ class Tester(Listener):
 
     def _answer_of_fence(self) -> Dissected | None:
         """The first packet of the fence; None if none comes, or an echo of the question."""
-        while frame := self._receive(PATIENCE_S):
+        while frame := self._receive(RECEIVE_TIMEOUT_S):
             packet = datagram.dissect(frame.data)
             if packet is None:
                 return None
@@ -174,7 +174,7 @@ class Tester(Listener):
             self._fence.ask(address, token)
         seen: list[tuple[str, Dissected]] = []
         while tokens or len(seen) < wanted:
-            frame = self._early.pop(0) if self._early else self._receive(PATIENCE_S)
+            frame = self._unread.pop(0) if self._unread else self._receive(RECEIVE_TIMEOUT_S)
             if frame is None:
                 if tokens:
                     raise Mismatch(*self._fence.silence)
@@ -217,15 +217,15 @@ class Tester(Listener):
 
         Returns packets as `everything` does. Raises LeftOut if this takes long in real time.
         """
-        if not self.target.is_virtual and seconds > LONGEST_S:
-            raise LeftOut(f"time below {LONGEST_S:.0f} s for this: {seconds:.0f} s")
+        if not self.target.is_virtual and seconds > MAX_SECONDS:
+            raise LeftOut(f"time below {MAX_SECONDS:.0f} s for this: {seconds:.0f} s")
         seen, living = [], list(alive)
         for _ in range(round(seconds / step)):
             self._fence.keep_alive()
             for job, bit in living:
                 job.send(Opcode.KEEPALIVE, bit)
             end = self.target.now() + step
-            while (left := end - self.target.now()) > SHORTEST_S:
+            while (left := end - self.target.now()) > MIN_SECONDS:
                 if frame := self._receive(left):
                     packet = self.checked(frame)
                     if not self._fence.has(packet) and self._is_new(frame.destination, packet):
@@ -264,7 +264,7 @@ class Tester(Listener):
             self._answer_of_leave()
 
     def _answer_of_leave(self) -> None:
-        while frame := self._receive(PATIENCE_S):
+        while frame := self._receive(RECEIVE_TIMEOUT_S):
             packet = datagram.dissect(frame.data)
             if packet and packet.opcode == Opcode.LEAVE_ACK and self._fence.has(packet):
                 return

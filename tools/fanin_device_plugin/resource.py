@@ -28,7 +28,7 @@ from fanin_device_plugin.kubelet_api import (
 
 log = logging.getLogger(__name__)
 SECONDS = 5.0  # for the kubelet to take a registration
-LEAST_WAIT, LONGEST_WAIT = 2.0, 60.0  # seconds between two registrations with one kubelet; each doubles the wait
+MIN_WAIT, MAX_WAIT = 2.0, 60.0  # seconds between two registrations with one kubelet; each doubles the wait
 MAX_REQUEST = 1 << 20  # bytes
 
 Prefer = Callable[[Sequence[NodePair], Sequence[NodePair], int], list[NodePair]]
@@ -71,7 +71,7 @@ class Resource:
         self._socket_id: tuple[int, int, int] | None = None
         self._kubelet_id: tuple[int, int, int] | None = None  # of the kubelet that was asked last
         self._streams = 0  # calls of ListAndWatch that go on
-        self._wait, self._next = LEAST_WAIT, 0.0  # seconds to the next registration; its time
+        self._wait, self._next = MIN_WAIT, 0.0  # seconds to the next registration; its time
         self._complaint = ""
 
     async def show(self, states: dict[str, State]) -> None:
@@ -107,9 +107,9 @@ class Resource:
         elif kubelet == self._kubelet_id and (self._streams or time.monotonic() < self._next):
             return
         if kubelet != self._kubelet_id:
-            self._wait = LEAST_WAIT
+            self._wait = MIN_WAIT
         self._kubelet_id, self._next = kubelet, time.monotonic() + self._wait
-        self._wait = min(2 * self._wait, LONGEST_WAIT)
+        self._wait = min(2 * self._wait, MAX_WAIT)
         try:
             await self._register()
         except grpc.aio.AioRpcError as error:
@@ -207,8 +207,8 @@ class Resource:
 
     def _stream_ended(self, began: float) -> None:
         self._streams -= 1
-        if time.monotonic() - began > LONGEST_WAIT:
-            self._wait, self._next = LEAST_WAIT, 0.0
+        if time.monotonic() - began > MAX_WAIT:
+            self._wait, self._next = MIN_WAIT, 0.0
 
     def _device(self, state: State) -> Any:
         device = messages["Device"](ID=state.pair.id, health=UNHEALTHY if state.fault else HEALTHY)

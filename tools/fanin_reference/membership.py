@@ -7,7 +7,7 @@ from fanin_reference.device import Device
 from fanin_reference.job import NOBODY, Child, Job, Named, Slot, State
 from fanin_reference.packets import Dropped, Packet
 
-SMALLEST_LEASE, LARGEST_LEASE, LARGEST_CHUNK = 4, 256, 8192
+MIN_LEASE, MAX_LEASE, MAX_CHUNK = 4, 256, 8192
 WIDE, IN_PATH, IN_SHAPE = 1, 2, 4  # flags of CONFIG
 TREE, RING = 1, 2  # routes: to a device above, to the next node
 MAPPED = 0xFFFF << 32  # an IPv4 address as an IPv6 one
@@ -29,7 +29,7 @@ def config(device: Device, packet: Packet) -> None:
             return refuse(device, packet, "TOO_FEW_LANES")
         if body["hops"] > 1:
             return refuse(device, packet, "NOT_SUPPORTED")
-        if body["slots"] < SMALLEST_LEASE or body["chunk"] > LARGEST_CHUNK:
+        if body["slots"] < MIN_LEASE or body["chunk"] > MAX_CHUNK:
             return refuse(device, packet, "NO_RESOURCES")
         job = device.jobs[place] = _new(packet, body, hop, device.now)
     if job.key != packet.key:
@@ -42,7 +42,7 @@ def config(device: Device, packet: Packet) -> None:
     if job.state in (State.TOMBSTONE, State.REMEMBERED):
         return device.answer(packet, "ABORT", job.ended)
     job.heard = device.now
-    if job.alike != _alike(body, hop):
+    if job.alike != _compared_fields(body, hop):
         if child is None:
             end = {"status": spec.STATUS["MEMBERS_MISMATCH"], "seg": 1, "node_bitmap": 1 << packet.source}
             device.answer(packet, "ABORT", end)
@@ -81,14 +81,16 @@ def _parsed(device: Device, packet: Packet) -> tuple[dict[str, int], dict[str, i
     return body, hop
 
 
-def _alike(body: dict[str, int], hop: dict[str, int]) -> tuple[int, ...]:
+def _compared_fields(body: dict[str, int], hop: dict[str, int]) -> tuple[int, ...]:
     fields = ("digest_high", "digest_low", "chunk", "route", "flags", "last_lane")
     return (*(body[name] for name in fields), hop["mask"])
 
 
 def _new(packet: Packet, body: dict[str, int], hop: dict[str, int], now: float) -> Job:
-    job = Job(packet.jid, packet.key, packet.lane, State.JOINING, now, mask=hop["mask"], alike=_alike(body, hop))
-    job.slots, job.window = min(body["slots"], LARGEST_LEASE), body["window"]
+    job = Job(
+        packet.jid, packet.key, packet.lane, State.JOINING, now, mask=hop["mask"], alike=_compared_fields(body, hop)
+    )
+    job.slots, job.window = min(body["slots"], MAX_LEASE), body["window"]
     job.chunk, job.flags = body["chunk"], body["flags"]
     return job
 

@@ -6,7 +6,7 @@ from fanin_reference.job import NOBODY, Job, Named, Slot, State
 from fanin_reference.packets import Dropped, Packet
 from fanin_reference.times import DETECTION_S, JUST_SENT_S
 
-ALIKE = ("op", "dtype", "class", "mid", "sid")
+COMPARED_FIELDS = ("op", "dtype", "class", "mid", "sid")
 HAS_DATA, WANTS, WIDE, HEARS, CLASS = (
     spec.FLAGS[name] for name in ("HAS_DATA", "WANTS_RESULT", "WIDE", "HEARS_GROUP", "class")
 )
@@ -34,7 +34,7 @@ def about(device: Device, job: Job, packet: Packet) -> None:
 
 
 def _head(packet: Packet) -> dict[str, int]:
-    head = {name: packet.ceth.get(name, 0) for name in ALIKE}
+    head = {name: packet.ceth.get(name, 0) for name in COMPARED_FIELDS}
     head["class"] = (packet.flags & CLASS) >> spec.CLASS_SHIFT
     return head
 

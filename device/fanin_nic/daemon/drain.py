@@ -15,7 +15,7 @@ import numpy as np
 from fanin_nic.daemon.lanes.core import LaneCore
 from fanin_nic.engine.records.tables import JobState
 
-LOOK_SECONDS = 0.1  # the end of a job gives no event, on a switch for example
+POLL_SECONDS = 0.1  # the end of a job gives no event, on a switch for example
 ENDED = (JobState.FREE, JobState.ABORTED)
 
 
@@ -39,7 +39,7 @@ class Drain:
         self._clock.start()
 
     def _tick(self) -> None:
-        while not self._ended.wait(LOOK_SECONDS):
+        while not self._ended.wait(POLL_SECONDS):
             with contextlib.suppress(BlockingIOError):  # full: the loop will wake
                 os.write(self._wake_writer, b"\0")
 

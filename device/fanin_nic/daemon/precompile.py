@@ -23,7 +23,7 @@ from fanin_nic.daemon.splitter.flushing import flush_queue
 from fanin_nic.daemon.splitter.splitter import merge_now
 from fanin_nic.engine.engine import Engine, Limits
 from fanin_nic.hostif import rings
-from fanin_nic.hostif.remote.queue_pair import settle
+from fanin_nic.hostif.remote.queue_pair import drain_requests
 from fanin_nic.hostif.remote.transfer import post_marker
 from fanin_nic.hostif.transport_port import OrdinaryQueuePair, OrdinaryRegion
 from fanin_nic.native import shared_words
@@ -82,7 +82,7 @@ def _precompile_control() -> None:
     merge_now.compile((types.int64,))
     flush_queue.compile((types.int64,) * 2)
     shared_words.prepare()
-    settle.compile((types.int64,))
+    drain_requests.compile((types.int64,))
     post_marker.compile((types.int64,))
 
 

@@ -31,10 +31,10 @@ __all__ = [
     "end_job",
     "fail",
     "fail_write",
-    "forgive",
     "join",
     "leave",
     "lose",
+    "note_stall",
     "packet",
     "packets",
     "post",
@@ -141,7 +141,7 @@ def tick(base, now):
 
 
 @compiled
-def forgive(base, missed, now):
+def note_stall(base, missed, now):
     """Event: this device has not run for `missed` ns, and was then given the packets that waited."""
     e = engine_at(U64(base))
     e.now = now

@@ -12,7 +12,7 @@ from fanin_wire.abi import MessageType, Service, Status
 from fanin_wire.verbs import Attribute as A
 from fanin_wire.verbs import QueuePairState
 
-MOST_DOMAIN = 0xFFFF
+MAX_DOMAIN = 0xFFFF
 # The member of struct fanin_qp_attributes for each attribute
 MEMBERS = {
     A.CUR_STATE: "cur_state",
@@ -61,7 +61,7 @@ class OrdinaryClient:
         """The key of a new region for ordinary traffic. Raises Refused."""
         port = self._transport()
         start, length = int(record["address"]), int(record["length"])
-        _require(int(record["domain"]) <= MOST_DOMAIN, "the protection domain of a region")
+        _require(int(record["domain"]) <= MAX_DOMAIN, "the protection domain of a region")
         _require(int(record["access"]) & ~ALL_ACCESS == 0, "the rights of a region")
         if mapped is None:
             _require(0 < length < MAX_ADDRESS and start + length < MAX_ADDRESS, "the bounds of a region")
@@ -110,7 +110,7 @@ class OrdinaryClient:
         queues = int(record["send_cq"]), int(record["receive_cq"])
         _require(all(map(self._has_cq, queues)), f"no completion queues {queues}")
         _require(int(record["service"]) in services, "the service of a queue pair")
-        _require(int(record["domain"]) <= MOST_DOMAIN, "the protection domain of a queue pair")
+        _require(int(record["domain"]) <= MAX_DOMAIN, "the protection domain of a queue pair")
         qp = next((number for number in range(self._region.max_ordinary_qp) if number not in self._rows), None)
         if qp is None:
             raise NoResources("queue pairs of a client")
@@ -138,7 +138,7 @@ class OrdinaryClient:
         return record.tobytes()
 
     def _create_shared(self, record: np.void) -> bytes:
-        _require(int(record["domain"]) <= MOST_DOMAIN, "the protection domain of a shared receive queue")
+        _require(int(record["domain"]) <= MAX_DOMAIN, "the protection domain of a shared receive queue")
         return self._shared.create(self._transport(), record)
 
     def _destroy_shared(self, record: np.void) -> bytes:

@@ -23,7 +23,7 @@ from fanin_nic.hostif.engine_port import EnginePort, NoResources, Refused
 from fanin_nic.hostif.listener import Listener, peer_is_trusted, process_of
 from fanin_nic.hostif.remote.client import RemoteClient
 from fanin_nic.hostif.remote.service import RemoteService
-from fanin_nic.hostif.remote.stream import MessageReader, StreamListener, send_message
+from fanin_nic.hostif.remote.stream import MessageReader, TcpListener, send_message
 from fanin_nic.hostif.tap_port import TapPort
 from fanin_nic.hostif.transport_port import TransportPort
 from fanin_wire.abi import MessageType, Status
@@ -34,7 +34,7 @@ MAX_CLIENTS = 64
 MAX_CONNECTIONS = 2 * MAX_CLIENTS  # some only ask for the status
 MAX_MESSAGE = 4096
 MAX_FDS = 4
-LONGEST_SERVICE = 0.001  # s; the rest is served after the next turn of the data
+MAX_SERVICE_SECONDS = 0.001  # s; the rest is served after the next turn of the data
 
 
 class Connection:
@@ -142,7 +142,7 @@ class ControlServer:
     def service(self) -> None:
         """Handle new connections, requests and ends; return at once if there are none. One event at a time: the kernel
         puts descriptors that are still ready behind all others, so that each gets its turn."""
-        end = time.monotonic() + LONGEST_SERVICE
+        end = time.monotonic() + MAX_SERVICE_SECONDS
         self._drop_broken()
         while events := self._epoll.poll(0, 1):
             self._serve(events[0][0])
@@ -183,7 +183,7 @@ class ControlServer:
                 log.info("a client over RDMA is dropped: its queue pair has failed")
                 self._drop(connection)
 
-    def _accept(self, listener: Listener | StreamListener, kind: type[Connection]) -> None:
+    def _accept(self, listener: Listener | TcpListener, kind: type[Connection]) -> None:
         """Accept a connection. If there are too many, close the oldest unattached one; at least half are unattached."""
         accepted = listener.accept()
         if accepted is None:

@@ -24,7 +24,7 @@ FRAME_SIZE = SUPER_PACKET_SEGMENTS * (TRANSPORT_SIZE + 3 + ICRC_SIZE)  # headers
 
 # Of packets of ordinary traffic, built one behind the other
 FRAMES_BYTES = BATCH_BYTES + (1 << 16)
-MOST_FRAME = (1 << 16) - 1 - IPV4_UDP_SIZE  # bytes of their super-packet: the payload of the longest UDP datagram
+MAX_FRAME = (1 << 16) - 1 - IPV4_UDP_SIZE  # bytes of their super-packet: the payload of the longest UDP datagram
 
 PEER_SLOTS = 1024  # power of two; one more entry counts for devices without a place
 

@@ -16,7 +16,7 @@ from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import IOVEC, MMSGHDR
 from fanin_nic.native.memory import load_u8, record_at, store_be32, store_u32
 from fanin_nic.native.profile import Stage, lap
-from fanin_nic.port.descriptors import CONTROL, FRAMES_BYTES, MOST_FRAME, SEND_MESSAGE, SEND_MESSAGES, Drop
+from fanin_nic.port.descriptors import CONTROL, FRAMES_BYTES, MAX_FRAME, SEND_MESSAGE, SEND_MESSAGES, Drop
 from fanin_nic.port.icrc import contiguous_icrc
 from fanin_nic.port.peers import find_peer
 from fanin_nic.port.super_packet import DESTINATION_ADDRESS
@@ -69,7 +69,7 @@ def _admits(message, destination, length):
         message.destination == destination
         and int64(message.packets) < int64(message.segment_limit)
         and length <= int64(message.segment_size)
-        and int64(message.length) + length <= MOST_FRAME
+        and int64(message.length) + length <= MAX_FRAME
     )
 
 

@@ -18,7 +18,7 @@ from fanin_wire.fields import TRANSPORT_SIZE
 
 SEND, DMA_WRITE = int(ActionKind.SEND), int(ActionKind.DMA_WRITE)
 REDUCE, SOURCE, TARGET = int(ActionKind.REDUCE), int(ActionKind.SOURCE), int(ActionKind.TARGET)
-LARGEST_PACKET = 65_536
+MAX_PACKET = 65_536
 
 OUTCOME = np.dtype(  # of one event
     [
@@ -126,7 +126,7 @@ class ActionBuffers:
 
     def __init__(self, limits: Limits) -> None:
         packet = TRANSPORT_SIZE + max(limits.max_chunk, BODY_SIZE) + 4
-        self.inbox = np.zeros(LARGEST_PACKET, np.uint8)
+        self.inbox = np.zeros(MAX_PACKET, np.uint8)
         self.outbox = np.empty(limits.actions * packet, np.uint8)  # pages are allocated as they are used
         self.sent = np.zeros(limits.actions, SENT)
         self.outcome = np.zeros(1, OUTCOME)

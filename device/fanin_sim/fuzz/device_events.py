@@ -25,7 +25,7 @@ READ_FAILURE = int(FaultKind.READ_FAILURE)
 SUCCESS, PROTECTION_ERROR = int(Status["SUCCESS"]), int(Status["LOCAL_PROTECTION_ERROR"])
 DEAD = int(RankState.DEAD)
 NOTHING = int(Violation.NOTHING)
-LONGEST_PAUSE = 30_000  # ns
+MAX_PAUSE = 30_000  # ns
 BUDGETS = (1, 4, 512, 512)  # segments of one call of serve
 
 read_at = record_at(ACTION)
@@ -56,7 +56,7 @@ def finish(w, index):
     drawn = draw(w.seed, PAUSE, index, vertex.events)
     if drawn % RATE_SCALE < w.pauses:
         vertex.deadline = int64(min(uint64(NEVER), engine_at(vertex.base).next_deadline))
-        event_queue.put(w, w.now + 1 + (drawn // RATE_SCALE) % LONGEST_PAUSE, SERVE, index, 0, 0)
+        event_queue.put(w, w.now + 1 + (drawn // RATE_SCALE) % MAX_PAUSE, SERVE, index, 0, 0)
     else:
         serve(w, index)
 
@@ -128,6 +128,6 @@ def tick(w, index):
     begin_event(w, index)
     missed = w.now - vertex.deadline
     if missed > int64(engine_at(vertex.base).keepalive):  # as the daemon does after it was stopped for a while
-        call_event(w.on_forgive, (int64(vertex.base), missed, w.now))
+        call_event(w.on_note_stall, (int64(vertex.base), missed, w.now))
     call_event(w.on_tick, (int64(vertex.base), w.now))
     finish(w, index)

@@ -20,7 +20,7 @@ NEXT_INCARNATION = int(EventKind.NEXT_INCARNATION)
 NOTHING, REFUSED = int(Violation.NOTHING), int(Violation.JOIN_REFUSED)
 OUTCOME_START, OUTCOME_SIZE = outcome_of(WORLD)
 START = 1_000_000_000  # ns; late enough that no time before it is negative
-MOST_ATTEMPTS = 9
+MAX_ATTEMPTS = 9
 FIRST_WAIT = 20_000_000  # ns before the second incarnation; four times as long before each further one
 
 
@@ -117,7 +117,7 @@ def form_again(w):
     w.incarnation += 1
     w.refused = 0
     w.shortage = 0
-    if w.incarnation == MOST_ATTEMPTS:
+    if w.incarnation == MAX_ATTEMPTS:
         report_violation(w, REFUSED, 0, w.formed)
         return False
     w.quiet_since = max(w.quiet_since, w.now)

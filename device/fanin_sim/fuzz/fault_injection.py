@@ -3,7 +3,7 @@
 from numba import int64, uint64
 
 from fanin_nic.native.memory import load_u32, store_u32
-from fanin_sim.fuzz.tables import MOST_FAULTS, OPCODES, fault_row
+from fanin_sim.fuzz.tables import MAX_FAULTS, OPCODES, fault_row
 from fanin_sim.jit import internal
 from fanin_sim.kernel.counter_rng import RATE_SCALE, WEIGHT, draw
 
@@ -29,7 +29,7 @@ def next_ordinal(w, link, opcode):
 def record_fault(w, kind, source, target, opcode, ordinal, value, until):
     """Records a fault that ends at time `until` (ns)."""
     w.quiet_since = max(w.quiet_since, until)
-    if w.fault_count < MOST_FAULTS:
+    if w.fault_count < MAX_FAULTS:
         fault = fault_row(w.faults, w.fault_count)
         fault.kind = kind
         fault.source = source

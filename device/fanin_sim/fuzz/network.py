@@ -30,8 +30,8 @@ REORDERING, DELAY = int(FaultKind.REORDERING), int(FaultKind.DELAY)
 ARRIVES, LOST, CORRUPTED = int(PacketFate.ARRIVES), int(PacketFate.LOST), int(PacketFate.CORRUPTED)
 UNDETECTED, LINK_DOWN = int(PacketFate.CORRUPTED_UNDETECTED), int(PacketFate.LINK_DOWN)
 SHORTEST, SPREAD = 5 * MICROSECOND, 20 * MICROSECOND  # latency of a link
-LONGEST_REORDERING = 200 * MICROSECOND  # of a reordered packet
-LONGEST_DELAY = 300 * MILLISECOND  # of a delayed packet; longer than the first time-out
+MAX_REORDERING = 200 * MICROSECOND  # of a reordered packet
+MAX_DELAY = 300 * MILLISECOND  # of a delayed packet; longer than the first time-out
 
 
 @internal
@@ -134,7 +134,7 @@ def latency(w, packet):
 @internal
 def copy_delay(value):
     """The delay of a duplicate, in ns: mostly short, at times long."""
-    return (value >> 2) % (LONGEST_REORDERING if value & 3 else LONGEST_DELAY)
+    return (value >> 2) % (MAX_REORDERING if value & 3 else MAX_DELAY)
 
 
 @internal
@@ -143,11 +143,11 @@ def extra_delay(w, packet, ordinal):
     late = 0
     value = fault_value(w, REORDERING, packet.source, packet.target, packet.opcode, ordinal)
     if value >= 0:
-        late = value % LONGEST_REORDERING
+        late = value % MAX_REORDERING
         record_fault(w, REORDERING, packet.source, packet.target, packet.opcode, ordinal, value, w.now + late)
     value = fault_value(w, DELAY, packet.source, packet.target, packet.opcode, ordinal)
     if value >= 0:
-        late += value % LONGEST_DELAY
+        late += value % MAX_DELAY
         record_fault(w, DELAY, packet.source, packet.target, packet.opcode, ordinal, value, w.now + late)
     return late
 

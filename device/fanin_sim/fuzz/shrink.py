@@ -10,7 +10,7 @@ from fanin_sim.fuzz.plan import Fault, Plan
 from fanin_sim.fuzz.schedule import Outcome, ScheduleRunner
 from fanin_sim.fuzz.workloads import WORKLOADS
 
-MOST_TRIALS = 2_000
+MAX_TRIALS = 2_000
 
 
 class Shrunk(NamedTuple):
@@ -41,7 +41,7 @@ class _Search:
 
     def _breaks(self, plan: Plan, faults: tuple[Fault, ...]) -> bool:
         self.trials += 1
-        return self.trials < MOST_TRIALS and self.runner.run(plan, faults).violation == self.violation
+        return self.trials < MAX_TRIALS and self.runner.run(plan, faults).violation == self.violation
 
     def _fewer_faults(self, plan: Plan, faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
         """Removes runs of faults, long runs first."""

@@ -10,7 +10,7 @@ from fanin_sim.kernel.tables import EVENTS_AND_PACKETS, OUTCOME, TRACING, row_ac
 from fanin_wire.abi import MAX_CHILDREN
 
 OPCODES = 16
-MOST_FAULTS = 256  # recorded for one schedule
+MAX_FAULTS = 256  # recorded for one schedule
 KINDS = len(FaultKind) + 1
 
 WORLD = np.dtype(
@@ -56,7 +56,7 @@ WORLD = np.dtype(
         ("on_join", "u8"),
         ("on_leave", "u8"),
         ("on_lose", "u8"),
-        ("on_forgive", "u8"),
+        ("on_note_stall", "u8"),
         *OUTCOME,
         ("dropped", "i8"),  # packets with a wrong ICRC
         ("undetected", "i8"),  # packets with a wrong ICRC that reach an engine, which does not check it

@@ -16,7 +16,7 @@ NOTHING = int(Violation.NOTHING)
 HANGS, LEAKED = int(Violation.OPERATION_HANGS), int(Violation.SLOT_LEAKED)
 OVERFLOW, LIVELOCK = int(Violation.ACTION_OVERFLOW), int(Violation.LIVELOCK)
 ACTION_OVERFLOW = uint64(8 * Counter.ACTION_OVERFLOW)
-MOST_EVENTS = 200_000
+MAX_EVENTS = 200_000
 CLEANUP_BOUND = 250_000_000_000  # ns; jobs have been left or have aged by then
 
 
@@ -75,7 +75,7 @@ def check_bounds(w):
             report_violation(w, HANGS, unfinished_rank(w), 0)
         else:
             report_violation(w, LEAKED, device_in_use(w), 0)
-    if w.events > MOST_EVENTS:
+    if w.events > MAX_EVENTS:
         report_violation(w, LIVELOCK, 0, 0)
     return w.violation == NOTHING
 

@@ -11,7 +11,7 @@ from fanin_nic.engine.records.tables import BODY_SIZE
 from fanin_sim.fabric.device import Device
 from fanin_sim.fabric.neighbours import neighbours, scopes_of
 from fanin_sim.fabric.simulation import Simulation
-from fanin_sim.fuzz.tables import FAULT, MESSAGE, MOST_FAULTS, OPCODES, RANK, SCOPE, VERTEX, WORLD
+from fanin_sim.fuzz.tables import FAULT, MAX_FAULTS, MESSAGE, OPCODES, RANK, SCOPE, VERTEX, WORLD
 from fanin_sim.fuzz.workloads import CHUNK, Posting, Workload
 from fanin_sim.jobs.collectives import COLLECTIVES
 from fanin_sim.jobs.input_data import order_dependent, order_independent
@@ -24,12 +24,12 @@ from fanin_wire.fields import TRANSPORT_SIZE
 from fanin_wire.operations import operation_by_name
 
 PACKETS = 2048  # under way at one time
-MOST_SLOTS = 16  # of a job
+MAX_SLOTS = 16  # of a job
 MAX_BUFFERS = 4  # children of a device in a reproducible workload
 TRACE_LINES = 1 << 16
 # Number of arguments of each event.
 ARGUMENTS = {"packet": 5, "batch_end": 2, "post": 4, "serve": 3, "dma_done": 8, "tick": 2}
-ARGUMENTS |= {"join": 4, "leave": 4, "lose": 4, "forgive": 3}
+ARGUMENTS |= {"join": 4, "leave": 4, "lose": 4, "note_stall": 3}
 PACKET_STRIDE = TRANSPORT_SIZE + BODY_SIZE + 4
 
 
@@ -76,7 +76,7 @@ class World(Tables):
             members_of(workload.topology.nodes, workload.ranks),
             jid=1 + number,
             key=0x10000 * (1 + number),
-            slots=MOST_SLOTS,
+            slots=MAX_SLOTS,
             chunk=CHUNK,
             first_queue=number * workload.ranks,
             reproducible=workload.reproducible,
@@ -195,8 +195,8 @@ class World(Tables):
         counters = len(self.vertices) ** 2 * OPCODES
         self._make_kernel_room(PACKETS, PACKET_STRIDE, counters, counters, TRACE_LINES)
         self._table("reads", ACTION, len(self.ranks))
-        self.given = self._table("given", FAULT, MOST_FAULTS + 8)
-        self.faults = self._table("faults", FAULT, MOST_FAULTS)
+        self.given = self._table("given", FAULT, MAX_FAULTS + 8)
+        self.faults = self._table("faults", FAULT, MAX_FAULTS)
 
 
 def _watched(engine: Engine) -> np.dtype:
@@ -207,7 +207,7 @@ def _watched(engine: Engine) -> np.dtype:
 def _limits(workload: Workload) -> Limits:
     """Limits with tables just large enough, because they are copied for every schedule."""
     children = 1 if workload.reproducible == "none" else MAX_BUFFERS
-    lease = MOST_SLOTS * children
+    lease = MAX_SLOTS * children
     queues = workload.jobs * workload.ranks
     return Limits(
         jobs=workload.jobs + 1,

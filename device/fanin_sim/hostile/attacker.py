@@ -114,7 +114,7 @@ class Attacker:
         values = {"dqpn": queue.qpn, "psn": int(row["expected"]), "ackreq": random.randrange(2)}
         length = self._length(opcode, row) if kind != "length" else random.choice((0, 1, 255, 256, 257, 512, 600))
         values |= self._extended(opcode, length, row)
-        self._spoil(queue, kind, values)
+        self._corrupt(queue, kind, values)
         data = make(opcode.code, random.randbytes(length), values)
         if kind == "unknown opcode":
             data = random.choice([code for code in range(256) if code not in OPCODES]).to_bytes() + data[1:]
@@ -169,7 +169,7 @@ class Attacker:
             "invalidated_rkey": self._victim.memory.regions[random.choice(("revocable", "open"))].key,
         }  # fmt: skip
 
-    def _spoil(self, queue: Queue, kind: str, values: dict[str, int]) -> None:
+    def _corrupt(self, queue: Queue, kind: str, values: dict[str, int]) -> None:
         """Make one error."""
         random, memory = self._random, self._victim.memory
         if kind == "PSN":

@@ -8,7 +8,7 @@ from fanin_sim.hostile.expectation import Expectation
 from fanin_sim.hostile.memory import Memory
 from fanin_sim.hostile.packets import Packet
 from fanin_sim.hostile.queues import Queue, Read, difference, packets_of
-from fanin_wire.rocev2 import ATOMIC_BYTES, MOST_MESSAGE, Operation
+from fanin_wire.rocev2 import ATOMIC_BYTES, MAX_MESSAGE, Operation
 from fanin_wire.verbs import MAX_RD_ATOMIC, Access
 
 COUNTERS = {
@@ -51,7 +51,7 @@ def carry_out(queue: Queue, row: np.void, memory: Memory, packet: Packet, comple
 def read(queue: Queue, row: np.void, memory: Memory, packet: Packet) -> str:
     """The verdict on a READ."""
     length, values = packet.values["dlen"], packet.values
-    if not int(row["access"]) & Access.REMOTE_READ or length > MOST_MESSAGE:
+    if not int(row["access"]) & Access.REMOTE_READ or length > MAX_MESSAGE:
         return messages.INVALID
     place = memory.find(values["rkey"], values["va"], length, Access.REMOTE_READ, queue.domain) if length else 0
     if place is None:
@@ -90,7 +90,7 @@ def repeated(queue: Queue, row: np.void, memory: Memory, packet: Packet, behind:
         return Expectation(("duplicates", "drop_duplicate") if is_known else ("drop_duplicate",), may_change=is_known)
     length, may_read = values["dlen"], int(row["access"]) & Access.REMOTE_READ
     place = memory.find(values["rkey"], values["va"], length, Access.REMOTE_READ, queue.domain) if length else 0
-    if not may_read or length > MOST_MESSAGE or packets_of(length, int(row["mtu"])) > behind or place is None:
+    if not may_read or length > MAX_MESSAGE or packets_of(length, int(row["mtu"])) > behind or place is None:
         return Expectation(("drop_duplicate",), may_change=False)
     queue.reads.append(Read(values["psn"], place, length))
     return Expectation(("duplicates", "drop_duplicate"))

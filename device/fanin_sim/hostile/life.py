@@ -22,7 +22,7 @@ RARELY = 0.02
 CUT_OFF = 0.1  # likewise, in the middle of a message that has taken a request of a shared queue
 SHARED = 0.5  # of the lives have a shared receive queue
 RENEWED = {State.RESET: 0.1, State.INIT: 0.1, State.ERR: 0.4}  # how often a queue pair begins anew after a packet
-LONGEST_TICKS = 200  # until every request of a queue pair must have ended by itself
+MAX_TICKS = 200  # until every request of a queue pair must have ended by itself
 STATES = {
     Service.RC: (State.RESET, State.INIT, State.RTR, State.RTS, State.RTS, State.RTS, State.RTS, State.SQD, State.ERR),
     Service.UC: (State.INIT, State.RTR, State.RTS, State.RTS, State.SQE, State.ERR),
@@ -205,7 +205,7 @@ class Life:
         """The attack is over: each request ends by itself or by a reset, and the victim works on."""
         self._carry()
         self._honest.check()
-        for _ in range(LONGEST_TICKS):
+        for _ in range(MAX_TICKS):
             if not any(self._waits(queue) for queue in self._targets):
                 break
             self._pass_time(700 * MILLISECOND)

@@ -6,7 +6,7 @@ from fanin_nic.transport.records.tables import Receiving
 from fanin_sim.hostile.memory import REMOTE, Memory
 from fanin_sim.hostile.packets import Packet
 from fanin_sim.hostile.queues import Piece, Queue
-from fanin_wire.rocev2 import MOST_MESSAGE, Part
+from fanin_wire.rocev2 import MAX_MESSAGE, Part
 from fanin_wire.rocev2 import Transport as Service
 from fanin_wire.verbs import Access, CompletionStatus
 
@@ -84,7 +84,7 @@ def write(queue: Queue, row: np.void, memory: Memory, packet: Packet, completion
         return INVALID
     begins, ends, length = packet.opcode.part in BEGIN, packet.opcode.part in END, len(packet.payload)
     left = packet.values["dlen"] if begins else int(row["write_left"])
-    if left > MOST_MESSAGE or (length != left if ends else length >= left):
+    if left > MAX_MESSAGE or (length != left if ends else length >= left):
         return INVALID
     key, address = (packet.values["rkey"], packet.values["va"]) if begins else (row["write_rkey"], row["write_address"])
     place = memory.find(int(key), int(address), left, Access.REMOTE_WRITE, queue.domain) if left else 0

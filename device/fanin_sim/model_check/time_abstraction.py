@@ -28,11 +28,11 @@ JOB_CONSTANTS = {
     "config_is_short": 0,
     "short_answers": 0,
     "path_proved_at": 0,
-    "stood_still": 0,
+    "stalled_ns": 0,
 }
 # The other bytes of a predicted header are not compared.
 HEADER_MASK = np.frombuffer(header_prediction.HEADER_MASK, np.uint8)
-SLOT_CONSTANTS = {"retries": 0, "deadline": NOT_DUE, "first_asked": 0, "last_asked": 0}
+SLOT_CONSTANTS = {"retries": 0, "deadline": NOT_DUE, "first_probe_at": 0, "last_probe_at": 0}
 ENGINE_CONSTANTS = {"next_deadline": NOT_DUE, "next_nak": 0, "slots_high_water": 0}
 
 

@@ -42,7 +42,7 @@ GRH, WITH_IMM = int(CompletionFlag.GRH), int(CompletionFlag.WITH_IMM)
 OF_READ, OF_WRITE = int(CompletionOpcode.RDMA_READ), int(CompletionOpcode.RDMA_WRITE)
 OF_FETCH_ADD, OF_COMPARE_SWAP = int(CompletionOpcode.FETCH_ADD), int(CompletionOpcode.COMP_SWAP)
 GIVE_UP = 50  # purpose of random numbers
-LONGEST_NOTICE = 2_000_000  # ns until the programs of a broken connection know
+MAX_NOTICE_DELAY = 2_000_000  # ns until the programs of a broken connection know
 NO_ICRC_STATUS = 14  # statuses that there are
 
 
@@ -101,7 +101,7 @@ def complete_send(w, side, row, number, action, status):
 
 
 @internal
-def end_silent(w, side):
+def end_unsignaled(w, side):
     """The queue pair of a side has ended. Its last requests may lack a completion as they were not signalled, and have
     succeeded. Returns the number of one that lacks its completion; -1 if none does."""
     row = side_row(w.sides, side)
@@ -284,7 +284,7 @@ def break_connection(w, side):
         side_row(w.sides, number).is_broken = 1
         side_row(w.sides, number).may_fail = 1
     row = side_row(w.sides, first)
-    late = draw_below(w.seed, GIVE_UP, first, row.generation, LONGEST_NOTICE)
+    late = draw_below(w.seed, GIVE_UP, first, row.generation, MAX_NOTICE_DELAY)
     event_queue.put(w, w.now + late, GIVEN_UP, first >> 1, 0, row.generation)
 
 

@@ -16,7 +16,7 @@ from fanin_sim.rdma.codes import EventKind
 from fanin_sim.rdma.tables import device_row
 
 SERVE = int(EventKind.SERVE)
-MOST_TURNS = 4  # of queue pairs, between two performances of actions
+MAX_TURNS = 4  # of queue pairs, between two performances of actions
 
 
 @internal
@@ -49,7 +49,7 @@ def serve(w, index):
     device = device_row(w.devices, index)
     device.serves = 0
     take_batch(w, index, device)
-    while call_event(w.on_serve, (int64(device.base), MOST_TURNS, w.now)):
+    while call_event(w.on_serve, (int64(device.base), MAX_TURNS, w.now)):
         perform(w, index)
         w.events += 1
     perform(w, index)

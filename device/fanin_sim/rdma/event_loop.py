@@ -24,7 +24,7 @@ NOTHING, LIVELOCK = int(Violation.NOTHING), int(Violation.LIVELOCK)
 ABANDON, RESTART = int(FaultKind.ABANDON), int(FaultKind.RESTART)
 OUTCOME_START, OUTCOME_SIZE = outcome_of(WORLD)
 START = 1_000_000_000  # ns
-MOST_EVENTS = 100_000
+MAX_EVENTS = 100_000
 
 
 @internal
@@ -113,7 +113,7 @@ def run_schedule(world):
     w = world_row(uint64(world), 0)
     prepare(w)
     while w.violation == NOTHING and advance(w):
-        if w.events > MOST_EVENTS:
+        if w.events > MAX_EVENTS:
             report_violation(w, LIVELOCK, 0, 0)
     if w.violation == NOTHING:
         check_end(w)

@@ -25,8 +25,8 @@ CORRUPTED, UNDETECTED = int(PacketFate.CORRUPTED), int(PacketFate.CORRUPTED_UNDE
 PIECE = int(ActionKind.PIECE)
 HEADER = uint64(ACTION.fields["header"][1])  # type: ignore[index]
 SHORTEST, SPREAD = 2_000, 3_000  # ns: latency of a link
-LONGEST_REORDERING = 100_000  # ns
-LONGEST_DELAY = 20_000_000  # ns: several time-outs
+MAX_REORDERING = 100_000  # ns
+MAX_DELAY = 20_000_000  # ns: several time-outs
 QPN, PSN = uint64(BTH.byte_offset("dqpn") - 1), uint64(BTH.byte_offset("psn") - 1)  # in the low 24 bits of these words
 LOW_24 = (1 << 24) - 1
 
@@ -91,18 +91,18 @@ def transmit(w, number, packet):
         return
     late = removal_value(w, DELAY, packet, link, ordinal)
     if late >= 0:
-        late = late % LONGEST_DELAY
+        late = late % MAX_DELAY
     else:
         reset_removals(w, packet)
         late = fault_value(w, REORDERING, link, ordinal)
-        late = late % LONGEST_REORDERING if late >= 0 else 0
+        late = late % MAX_REORDERING if late >= 0 else 0
     arrival = w.now + SHORTEST + draw_below(w.seed, LATENCY, link, 0, SPREAD) + late
     trace_packet(w, packet, fate, arrival)
     event_queue.put(w, arrival, PACKET, int64(packet.target), number, 0)
     repeated = fault_value(w, DUPLICATION, link, ordinal)
     if repeated >= 0:
         packet.copies += 1
-        span = LONGEST_REORDERING if repeated & 3 else LONGEST_DELAY
+        span = MAX_REORDERING if repeated & 3 else MAX_DELAY
         event_queue.put(w, arrival + (repeated >> 2) % span, PACKET, int64(packet.target), number, 0)
 
 

@@ -11,7 +11,7 @@ from fanin_sim.kernel.calls import call_event
 from fanin_sim.kernel.counter_rng import GAP, draw, draw_below
 from fanin_sim.kernel.trace import add_line, report_violation
 from fanin_sim.rdma.codes import EventKind, FaultKind, Violation
-from fanin_sim.rdma.completions import IS_RECEIVE, POSTED, break_connection, end_silent
+from fanin_sim.rdma.completions import IS_RECEIVE, POSTED, break_connection, end_unsignaled
 from fanin_sim.rdma.devices import serve_soon
 from fanin_sim.rdma.faults import fault_value
 from fanin_sim.rdma.pattern import fill
@@ -38,8 +38,8 @@ GIVEN_UP = int(EventKind.GIVEN_UP)
 LATE_PROGRAM = int(FaultKind.LATE_PROGRAM)
 MISSING_COMPLETION, WRONG_COMPLETION = int(Violation.MISSING_COMPLETION), int(Violation.WRONG_COMPLETION)
 STEP, PIECES, RECONNECT, PSN = 51, 52, 53, 54  # purposes of random numbers
-LONGEST_LATE = 30_000_000  # ns
-LONGEST_RECONNECT = 100_000  # ns; packets of the last connection are under way
+MAX_LATENESS = 30_000_000  # ns
+MAX_RECONNECT = 100_000  # ns; packets of the last connection are under way
 SETTLE = 60_000_000  # ns: late packets of unreliable services have arrived then
 QKEY = 0x11111111
 SEND_SGE = uint64(SEND_WQE.fields["sge"][1])  # type: ignore[index]
@@ -79,7 +79,7 @@ def step(w, side, generation):
     serve_soon(w, row.device)
     if row.posted < REQUESTS or row.receives_posted < REQUESTS:
         late = fault_value(w, LATE_PROGRAM, side, row.steps)
-        late = late % LONGEST_LATE if late >= 0 else 0
+        late = late % MAX_LATENESS if late >= 0 else 0
         gap = draw_below(w.seed, GAP, side, row.steps, w.gap + 1)
         event_queue.put(w, w.now + gap + late, PROGRAM, side, 0, generation)
 
@@ -188,7 +188,7 @@ def give_up(w, connection, generation):
         if not row.is_forgotten:
             call_event(w.on_fail, (base_of(w, row), row.row, w.now))
             serve_soon(w, row.device)
-    late = draw_below(w.seed, RECONNECT, connection, generation, LONGEST_RECONNECT)
+    late = draw_below(w.seed, RECONNECT, connection, generation, MAX_RECONNECT)
     event_queue.put(w, w.now + w.pause + 1 + late, CONNECTED, connection, 0, generation)
 
 
@@ -201,7 +201,7 @@ def reconnect(w, connection, generation):
     for side in range(first, first + 2):
         row = side_row(w.sides, side)
         if not row.is_forgotten:
-            lacking = end_silent(w, side)
+            lacking = end_unsignaled(w, side)
             if lacking >= 0 or (row.receives_ended < row.receives_posted and not w.is_shared):
                 report_violation(w, MISSING_COMPLETION, side, lacking)
     for side in range(first, first + 2):

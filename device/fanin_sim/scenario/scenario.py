@@ -21,8 +21,8 @@ from fanin_wire.operations import check_supported, operation_by_name
 if TYPE_CHECKING:
     from fanin_nic.engine.engine import Limits
 
-FEWEST_SLOTS = 4  # of a lease
-LONGEST_DELAY = 1_000_000_000  # ns; devices take a neighbour for lost after 5 s of silence
+MIN_SLOTS = 4  # of a lease
+MAX_DELAY = 1_000_000_000  # ns; devices take a neighbour for lost after 5 s of silence
 SECONDS_OF_SEGMENT = 2.0  # most that a segment takes on a link, for the same reason
 SECONDS_OF_MESSAGES = 30.0  # most that the messages of all jobs take; jobs may take 10 minutes, with all repetitions
 
@@ -86,7 +86,7 @@ class Scenario:
         for name in ("chunk", "slots"):
             value = getattr(self, name)
             _require(value & (value - 1) == 0, f"{name} {value} is not a power of two", "use for example 64 or 4096")
-        _require(self.slots >= FEWEST_SLOTS, f"{self.slots} slots", f"use {FEWEST_SLOTS} or more")
+        _require(self.slots >= MIN_SLOTS, f"{self.slots} slots", f"use {MIN_SLOTS} or more")
         self._check_size()
         self._check_links()
 
@@ -118,7 +118,7 @@ class Scenario:
 
     def _check_links(self) -> None:
         """Slow links would make devices take each other for lost, or jobs end too late."""
-        _require(self.delay <= LONGEST_DELAY, f"a delay of {self.delay} ns", f"use at most {LONGEST_DELAY}")
+        _require(self.delay <= MAX_DELAY, f"a delay of {self.delay} ns", f"use at most {MAX_DELAY}")
         bytes_per_second = max(self.chunk / SECONDS_OF_SEGMENT, self.jobs * self.size / SECONDS_OF_MESSAGES)
         least = math.ceil(8 * bytes_per_second / 1000)  # kbit/s
         cause = f"links of {self.rate} bit/s for segments of {self.chunk} and messages of {self.size} bytes"

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from fanin_sim.fabric.device import Device
 from fanin_sim.fabric.simulation import Simulation
 
-MOST_SAMPLES = 64
+MAX_SAMPLES = 64
 FIRST_INTERVAL = 1_000  # ns
 
 
@@ -38,7 +38,7 @@ class Occupancy:
         used = [[device.slots_used for device in devices] for devices in self.groups.values()]
         uses = tuple(SlotUse(sum(slots) / len(slots), max(slots)) for slots in used)
         self.samples.append(Sample(now, uses))
-        if len(self.samples) == MOST_SAMPLES:
+        if len(self.samples) == MAX_SAMPLES:
             del self.samples[1::2]
             self._interval *= 2
         self._due = now + self._interval

@@ -37,14 +37,14 @@ class Slots:
     """The memories of the slots: the values, their upper halves for f16, the values to send, and the buffers."""
 
     def __init__(self) -> None:
-        self.low, self.high, self.sent, self.early = (
+        self.low, self.high, self.sent, self.pending = (
             np.zeros((len(TYPES) << CHUNK, BYTES), np.uint8) for _ in range(4)
         )
 
     def take(self, command: Command, data: np.ndarray) -> None:
         """Copy, sum or keep data in a slot, then divide if there is a divisor; or store them."""
         if command.buffer is not None:
-            buffer = self.early[command.buffer << CHUNK :][: command.beats]
+            buffer = self.pending[command.buffer << CHUNK :][: command.beats]
             if command.kind == "store":
                 buffer[:] = data
                 return
@@ -92,12 +92,12 @@ def test_commands(generator: np.random.Generator) -> None:
         of_ring = 0 if kind == "keep" or (buffer is not None and kind != "store") else beats
         commands.append(Command(kind, slot, beats, of_ring + int(generator.integers(0, 2)), ranks, buffer))
     inputs, place, released, read = np.zeros(1, module.inputs), 0, 0, ring[0]
-    asked = asked_high = asked_early = np.zeros(BYTES, np.uint8)
+    asked = asked_high = asked_pending = np.zeros(BYTES, np.uint8)
     clocks = sent = 0
     while True:
         clocks += 1
         inputs["ring_data"], inputs["read_data"], inputs["read_data_high"] = read, asked, asked_high
-        inputs["early_data"] = asked_early
+        inputs["pending_data"] = asked_pending
         offered = place < len(commands) and generator.random() < 0.9
         inputs["command_valid"] = offered
         if offered:
@@ -113,10 +113,10 @@ def test_commands(generator: np.random.Generator) -> None:
         output = module.run(inputs)[0]
         read = ring[output["ring_address"]]
         asked, asked_high = (half[output["read_address"] % len(half)].copy() for half in (memory.low, memory.high))
-        asked_early = memory.early[output["early_read_address"] % len(memory.early)].copy()
+        asked_pending = memory.pending[output["pending_read_address"] % len(memory.pending)].copy()
         released += int(output["release_beats"])
-        if output["early_write_enable"]:
-            memory.early[output["early_write_address"]] = output["early_write_data"]
+        if output["pending_write_enable"]:
+            memory.pending[output["pending_write_address"]] = output["pending_write_data"]
         if output["write_enable"]:
             memory.low[output["write_address"]] = output["write_data"]
             memory.high[output["write_address"]] = output["write_data_high"]
@@ -134,7 +134,7 @@ def test_commands(generator: np.random.Generator) -> None:
     assert (memory.low == model.low).all()
     assert (memory.high[1 << CHUNK : 2 << CHUNK] == model.high[1 << CHUNK : 2 << CHUNK]).all()
     assert (memory.sent == model.sent).all()
-    assert (memory.early == model.early).all()
+    assert (memory.pending == model.pending).all()
     assert sent == sum(each.beats for each in commands if each.kind not in ("none", "store"))
     assert released == expected_head
     assert output["ring_head"] == expected_head % (1 << RING)

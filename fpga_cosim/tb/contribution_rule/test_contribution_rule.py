@@ -8,8 +8,8 @@ from fpga_cosim.tb.verilated import Module
 FLAG, OP, DTYPE = (constants("fanin_constants", f"FANIN_{name}") for name in ("FLAG", "OP", "DTYPE"))
 SLOTS, LEASE, CHUNK, CHILDREN = 8, 4, 64, 4
 SHIFT = 5  # of the class in the flags
-COMPUTED = ("is_missing", "is_last_one", "some_have_left", "brings", "adds", "is_early", "has_early", "divides")
-RECORDED = ("missing", "wants", "status", "contributions", "has_data", "length", "hears", "has_sum", "early")
+COMPUTED = ("is_missing", "is_last_one", "some_have_left", "brings", "adds", "is_pending", "has_pending", "divides")
+RECORDED = ("missing", "wants", "status", "contributions", "has_data", "length", "hears", "has_sum", "pending")
 
 
 def draw(generator: np.random.Generator, inputs: np.ndarray) -> None:
@@ -21,7 +21,7 @@ def draw(generator: np.random.Generator, inputs: np.ndarray) -> None:
     inputs["is_active"], inputs["in_order"] = generator.random(count) < 0.95, generator.random(count) < 0.5
     inputs["mask"] = np.where(generator.random(count) < 0.3, 1 << source, all_bits)
     inputs["slots"], inputs["chunk"] = SLOTS, CHUNK
-    for name in ("s_missing", "s_wants", "s_early"):
+    for name in ("s_missing", "s_wants", "s_pending"):
         inputs[name] = generator.integers(0, all_bits + 1, count)
     inputs["left"] = generator.integers(0, all_bits + 1, count) * (generator.random(count) < 0.2)
     inputs["s_position"] = generator.integers(0, 100, count)
@@ -53,10 +53,10 @@ def expected(given: np.void) -> dict[str, int]:
         name: 0 if replaces else g[f"s_{name}"] for name in ("wants", "status", "contributions", "has_data", "has_sum")
     }
     brings = has_data and g["p_status"] == 0
-    early = bool(g["in_order"] and kind == CLASS["ALL"] and missing & g["below_source"])
+    pending = bool(g["in_order"] and kind == CLASS["ALL"] and missing & g["below_source"])
     contributions = (old["contributions"] + g["p_contributions"]) % (1 << 32)
     status, length = max(old["status"], g["p_status"]), g["s_length"] if old["has_data"] else g["p_length"]
-    adds, waits = brings and g["p_length"] > 0, bool(g["in_order"] and g["s_early"])
+    adds, waits = brings and g["p_length"] > 0, bool(g["in_order"] and g["s_pending"])
     last = not missing & ~source
     mean = g["p_op"] == OP["MEAN"] and kind == CLASS["ALL"] and contributions > 1 and length > 0 and status == 0
     return {
@@ -65,8 +65,8 @@ def expected(given: np.void) -> dict[str, int]:
         "some_have_left": bool(missing & ~source & g["left"]),
         "brings": brings,
         "adds": adds,
-        "is_early": early,
-        "has_early": waits,
+        "is_pending": pending,
+        "has_pending": waits,
         "divides": bool(last and not waits and mean and (old["has_data"] or brings)),
         "missing": missing & ~source,
         "wants": old["wants"] | (source if wants else 0),
@@ -75,8 +75,8 @@ def expected(given: np.void) -> dict[str, int]:
         "has_data": bool(old["has_data"] or brings),
         "length": length,
         "hears": bool((replaces or g["s_hears"]) and g["p_flags"] & FLAG["HEARS_GROUP"]),
-        "has_sum": bool(old["has_sum"] or (brings and not early)),
-        "early": g["s_early"] | (source if adds and early else 0),
+        "has_sum": bool(old["has_sum"] or (brings and not pending)),
+        "pending": g["s_pending"] | (source if adds and pending else 0),
     }
 
 

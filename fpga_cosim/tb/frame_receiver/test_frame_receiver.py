@@ -6,7 +6,7 @@ from fanin_wire.icrc import icrc
 from fpga_cosim.tb import frames
 from fpga_cosim.tb.verilated import Module
 
-HEAD, RING, MOST, ICRC = 110, 5, 17, 4
+HEAD, RING, MAX_BEATS, ICRC = 110, 5, 17, 4
 
 
 def any_frame(generator: np.random.Generator, length: int, right: bool) -> bytes:
@@ -22,7 +22,7 @@ def any_frame(generator: np.random.Generator, length: int, right: bool) -> bytes
 
 def test_frames(generator: np.random.Generator) -> None:
     """The reader takes a header at random, and reads all beats of its payload."""
-    module = Module("frame_receiver", {"MOST": MOST, "RING": RING})
+    module = Module("frame_receiver", {"MAX_BEATS": MAX_BEATS, "RING": RING})
     lengths = [*range(58, 260), *(HEAD + ICRC + size for size in (1016, 1020, 1024, 1028, 1100, 3000) * 3)]
     lengths = [lengths[i] for i in generator.permutation(len(lengths))]
     lengths += [HEAD + ICRC + 1100] * 12  # more than the ring holds, one behind the other
@@ -48,13 +48,13 @@ def test_frames(generator: np.random.Generator) -> None:
         assert output["header"].tobytes() == frame[:128].ljust(128, b"\0")
         payload = frame[HEAD:-ICRC]
         count = int(output["header_beats"])
-        assert count == min(MOST, -(-len(payload) // 64))
+        assert count == min(MAX_BEATS, -(-len(payload) // 64))
         got = b""
         for beat in range(count):
             inputs["s_axis_tvalid"], inputs["ring_address"] = 0, (head + beat) % (1 << RING)
             module.run(inputs)
             got += module.run(inputs)[0]["ring_data"].tobytes()
-        assert got[: len(payload)] == payload[: 64 * MOST]
+        assert got[: len(payload)] == payload[: 64 * MAX_BEATS]
         head += count
         inputs["s_axis_tvalid"], inputs["header_pop"], inputs["release_beats"] = 0, 1, count
         module.run(inputs)

@@ -43,7 +43,7 @@ log = logging.getLogger("fanin")
 JOIN_TIMEOUT = 60.0
 EXIT_TIMEOUT = 60.0  # seconds for the flush when a program ends without closing its communicator
 SHRINK_TIMEOUT = 30.0
-LEAST_SLOTS = 8  # of the stream of a persistent request
+MIN_SLOTS = 8  # of the stream of a persistent request
 
 _open: weakref.WeakSet[Communicator] = weakref.WeakSet()
 
@@ -134,7 +134,7 @@ class Communicator(Collectives, Member):
     def _own_stream(self, call: Call) -> Member:
         """With twice the slots that its segments can fill, at most those of the job."""
         positions = self._segments_of(call.arguments(self.rank))
-        slots = min(self.job.slots, max(LEAST_SLOTS, 1 << (2 * positions - 1).bit_length()))
+        slots = min(self.job.slots, max(MIN_SLOTS, 1 << (2 * positions - 1).bit_length()))
         member = Member()
         member.join(self.connection, Begin(How.DUP, self, slots), JOIN_TIMEOUT)
         return member

@@ -10,8 +10,8 @@ enum argument { ARRAY, OUT, OP, ROOT, TIMEOUT, SHAPE, DTYPE, OTHER, ARGUMENTS };
 static const char *const argument_names[OTHER] = {"array", "out", "op", "root", "timeout", "shape", "dtype"};
 
 enum form { STARTS, WAITS, METHODS, PREPARES = METHODS };
-enum { COLLECTIVES = 11, MOST_ARGUMENTS = 12 };
-enum { MOST_SECONDS = 1000000, GRACE_SECONDS = 2 }; /* for the device to report a deadline that has passed */
+enum { COLLECTIVES = 11, MAX_ARGUMENTS = 12 };
+enum { MAX_SECONDS = 1000000, GRACE_SECONDS = 2 }; /* for the device to report a deadline that has passed */
 
 struct side {
     int is_for[2]; /* ranks other than the root; the root */
@@ -24,8 +24,8 @@ static struct collective {
     int is_vector, reduces, divided;
     struct side brings, wants;
     PyObject *in_python[METHODS];
-    PyObject *names[MOST_ARGUMENTS];      /* of the arguments, in order; interned */
-    unsigned char places[MOST_ARGUMENTS]; /* enum argument */
+    PyObject *names[MAX_ARGUMENTS];      /* of the arguments, in order; interned */
+    unsigned char places[MAX_ARGUMENTS]; /* enum argument */
     Py_ssize_t arguments;
 } collectives[COLLECTIVES];
 
@@ -71,7 +71,7 @@ static int take_timeout(PyObject *value, struct call *call)
     if (!value)
         return 1;
     limit = PyFloat_CheckExact(value) || PyLong_CheckExact(value) ? PyFloat_AsDouble(value) : -1;
-    if (!(limit >= 0 && limit <= MOST_SECONDS)) {
+    if (!(limit >= 0 && limit <= MAX_SECONDS)) {
         PyErr_Clear();
         return 0;
     }
@@ -384,7 +384,7 @@ PyObject *binding_methods(PyObject *module, PyObject *arguments)
                           &row.in_python[WAITS]))
         return NULL;
     row.arguments = PyTuple_Size(names);
-    if (code >= COLLECTIVES || row.arguments > MOST_ARGUMENTS)
+    if (code >= COLLECTIVES || row.arguments > MAX_ARGUMENTS)
         return PyErr_Format(PyExc_ValueError, "collective %u with %zd arguments", code, row.arguments);
     Py_INCREF(arguments); /* never freed: the methods point into it */
     take_names(&row, names);

@@ -113,7 +113,7 @@ static PyObject *job(PyObject *object, PyObject *unused)
 
 /* Take the outcome of a request that has ended, and free it before its device closes. 0: this thread does so already,
  * further up its stack; then the request is freed with its object. */
-static int settle(struct inflight *inflight)
+static int take_outcome(struct inflight *inflight)
 {
     struct request *owner = (struct request *)inflight->owner;
 
@@ -132,8 +132,8 @@ static int settle(struct inflight *inflight)
     return 1;
 }
 
-/* Settle all requests of a job that has been left. Restarts each time, since settle may run any code. */
-static void settle_all(struct communicator *self)
+/* Settle all requests of a job that has been left. Restarts each time, since take_outcome may run any code. */
+static void take_outcomes(struct communicator *self)
 {
     struct inflight *each = self->requests;
 
@@ -141,7 +141,7 @@ static void settle_all(struct communicator *self)
         struct request *owner = (struct request *)each->owner;
         int has_ended = each->request && ((owner && owner->is_done) || fanin_test(each->request) != FANIN_PENDING);
 
-        if (has_ended && settle(each))
+        if (has_ended && take_outcome(each))
             each = self->requests;
         else
             each = each->next == self->requests ? NULL : each->next;
@@ -161,7 +161,7 @@ static enum fanin_status end(struct communicator *self, int leaves, uint32_t tim
     Py_END_ALLOW_THREADS
     self->is_unconfirmed = stands_still || (status != FANIN_SUCCESS && status != FANIN_DEVICE_LOST);
     self->library = NULL;
-    settle_all(self);
+    take_outcomes(self);
     return status;
 }
 

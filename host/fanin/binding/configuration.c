@@ -1,9 +1,9 @@
 #include "binding.h"
 
-enum { MOST_DTYPES = 32 };
+enum { MAX_DTYPES = 32 };
 
 PyObject *binding_empty, *binding_operations;
-PyObject *binding_dtype_list[MOST_DTYPES];
+PyObject *binding_dtype_list[MAX_DTYPES];
 uint32_t binding_dtype_count;
 PyTypeObject *binding_array_type;
 
@@ -18,7 +18,7 @@ PyObject *configure(PyObject *module, PyObject *arguments)
     binding_array_type = (PyTypeObject *)Py_NewRef(array_type);
     binding_empty = Py_NewRef(empty);
     binding_operations = Py_NewRef(operations);
-    for (Py_ssize_t i = 0; i < PyTuple_Size(dtypes) && i < MOST_DTYPES; i++)
+    for (Py_ssize_t i = 0; i < PyTuple_Size(dtypes) && i < MAX_DTYPES; i++)
         if (PyTuple_GetItem(dtypes, i) != Py_None) {
             binding_dtype_list[i] = Py_NewRef(PyTuple_GetItem(dtypes, i));
             binding_dtype_count = (uint32_t)i + 1;

@@ -86,13 +86,13 @@ def _by_function(function: Callable[[np.ndarray, np.ndarray], Any], contribution
 
     def step(accumulated: np.ndarray, contribution: np.ndarray) -> np.ndarray:
         result = function(accumulated, contribution)
-        _require_alike(result, contribution)
+        _require_same_layout(result, contribution)
         return result
 
     return functools.reduce(step, contributions)
 
 
-def _require_alike(result: Any, data: np.ndarray) -> None:
+def _require_same_layout(result: Any, data: np.ndarray) -> None:
     """InvalidRequest unless a function returned an array like its arguments, in any byte order."""
     if isinstance(result, np.ndarray):
         found = f"an array of shape {result.shape} and type {result.dtype}"

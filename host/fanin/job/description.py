@@ -18,7 +18,7 @@ from fanin_wire.job_text import job_text
 from fanin_wire.limits import DEFAULT_JOB_SLOTS, MAX_JOB_CHUNK
 
 ENVIRONMENT_VARIABLE = "FANIN_JOB"
-MOST_WORDS = 640  # bytes of a text of the library
+MAX_TEXT = 640  # bytes of a text of the library
 START_REMEDY = (
     "Start the program with `fanin run -n N -- PROGRAM` (--mpi is for programs of an MPI), or give Communicator a job, "
     "rank and socket."
@@ -187,8 +187,8 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
 
 def _words(write: Callable[[Any, int], None]) -> str:
-    words = ffi.new("char[]", MOST_WORDS)
-    write(words, MOST_WORDS)
+    words = ffi.new("char[]", MAX_TEXT)
+    write(words, MAX_TEXT)
     return ffi.string(words).decode()
 
 

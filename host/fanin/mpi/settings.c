@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FEWEST_SLOTS 4 /* of a lease */
-#define LONGEST_THRESHOLDS 7000 /* of the file, and of the variable; both fit with the shipped ones */
+#define MIN_SLOTS 4 /* of a lease */
+#define MAX_THRESHOLDS 7000 /* of the file, and of the variable; both fit with the shipped ones */
 #define TUNED_FILE "fanin/mpi-thresholds" /* in the folder of the user's settings */
 
 struct settings shim_settings;
@@ -23,7 +23,7 @@ static void refuse(const char *variable, const char *text, const char *taken, co
 
 static int is_slots(unsigned long number)
 {
-    return number >= FEWEST_SLOTS && number <= UINT32_MAX && !(number & (number - 1));
+    return number >= MIN_SLOTS && number <= UINT32_MAX && !(number & (number - 1));
 }
 
 static int is_seconds(unsigned long number)
@@ -72,8 +72,8 @@ static void append(char *thresholds, const char *text, const char *source)
     size_t length = strlen(thresholds);
     const char *wrong;
 
-    if (strlen(text) > LONGEST_THRESHOLDS) {
-        shim_say("BAD_SETTING: %s is longer than %d characters; write fewer groups", source, LONGEST_THRESHOLDS);
+    if (strlen(text) > MAX_THRESHOLDS) {
+        shim_say("BAD_SETTING: %s is longer than %d characters; write fewer groups", source, MAX_THRESHOLDS);
         return;
     }
     wrong = shim_read_thresholds(text, &any, ranges);
@@ -98,7 +98,7 @@ static int find_tuned(char *path, size_t capacity)
 
 static void read_tuned(char *thresholds)
 {
-    char path[PATH_MAX], text[LONGEST_THRESHOLDS + 2];
+    char path[PATH_MAX], text[MAX_THRESHOLDS + 2];
     size_t length;
     FILE *file;
 

@@ -14,8 +14,8 @@
 
 #define TURNS 5
 #define TURN_NS 8000000.0  /* of one side */
-#define MOST_CALLS 2000
-#define FEWEST_CALLS 2
+#define MAX_CALLS 2000
+#define MIN_CALLS 2
 #define SLOW_NS 100e6      /* a slower call, on crowded cores, is measured once */
 #define ELEMENT sizeof(uint64_t)
 
@@ -117,11 +117,11 @@ static void measure_mode(const struct bench *bench, const struct call *call, enu
     for (enum side side = BY_MPI; side < SIDES; side++) {
         double about = time_calls(bench, call, side, mode, 1), fit;
         if (about < SLOW_NS)
-            about = time_calls(bench, call, side, mode, FEWEST_CALLS); /* the first call was the warm-up */
+            about = time_calls(bench, call, side, mode, MIN_CALLS); /* the first call was the warm-up */
         else
             turns = 1;
         fit = TURN_NS / about;
-        calls[side] = fit > MOST_CALLS ? MOST_CALLS : fit < FEWEST_CALLS ? FEWEST_CALLS : (int)fit;
+        calls[side] = fit > MAX_CALLS ? MAX_CALLS : fit < MIN_CALLS ? MIN_CALLS : (int)fit;
     }
     for (int turn = 0; turn < turns; turn++)
         for (enum side side = BY_MPI; side < SIDES; side++)

@@ -16,10 +16,10 @@
 #define LEAVE_MS 10000
 #define MAX_PIECES 8
 #define MAX_WORDS 512
-static const char MARK[8] = "fanin-1";
+static const char MAGIC[8] = "fanin-1";
 
 struct handle {
-    char mark[8];
+    char magic[8];
     uint32_t jid, key;        /* those of rank 0 are used */
     struct fanin_place place;
 };
@@ -83,7 +83,7 @@ int collective_listen(int nic, void *handle, void **listener)
 
     if (status != FANIN_SUCCESS)
         return nccl_failed(status, "the device of a collective group", "");
-    memcpy(own.mark, MARK, sizeof MARK);
+    memcpy(own.magic, MAGIC, sizeof MAGIC);
     made = malloc(sizeof *made);
     if (!made || getrandom(random, sizeof random, 0) != sizeof random) {
         free(made);
@@ -114,7 +114,7 @@ static int read_places(void *handles[], int ranks, struct fanin_place *places)
         struct handle handle;
 
         memcpy(&handle, handles[rank], sizeof handle);
-        if (memcmp(handle.mark, MARK, sizeof MARK)) {
+        if (memcmp(handle.magic, MAGIC, sizeof MAGIC)) {
             nccl_say(NCCL_LOG_WARN, "Fanin: rank %d of the collective group has another plugin, or another version of "
                      "this one: give all ranks the same NCCL_NET_PLUGIN", rank);
             return NCCL_INVALID_USAGE;

@@ -7,7 +7,7 @@
 #define SPEED_MBPS 100000
 #define MAX_CONNECTIONS 65536
 #define LONGEST (1 << 30)     /* bytes of one message or collective */
-#define LEAST_STAGED 65536    /* bytes */
+#define MIN_STAGED 65536    /* bytes */
 #define NAME_BYTES 16
 
 static struct {
@@ -67,7 +67,7 @@ void nccl_release_nic(int number)
 
 enum fanin_status nccl_stage(struct fanin_context *context, struct nccl_staging *staging, uint64_t bytes)
 {
-    uint64_t room = LEAST_STAGED;
+    uint64_t room = MIN_STAGED;
     enum fanin_status status;
 
     if (staging->bytes && bytes <= staging->bytes)

@@ -20,11 +20,11 @@
 #define MAX_PENDING 16        /* when full, the oldest is dropped, so strangers can not fill it */
 #define CONNECT_MS 10000
 #define MAX_TEXT 64
-static const char MARK[8] = "fanin-p";
+static const char MAGIC[8] = "fanin-p";
 
 /* Also the first bytes of a connection: a stranger does not know the nonce. */
 struct greeting {
-    char mark[8];
+    char magic[8];
     uint64_t nonce;
     uint32_t address;         /* network order */
     uint16_t port, reserved;
@@ -126,7 +126,7 @@ int socket_listen(int nic, void *handle, void **made)
     for (int i = 0; i < MAX_PENDING; i++)
         listener->pending[i] = -1;
     listener->nonce = own.greeting.nonce;
-    memcpy(own.greeting.mark, MARK, sizeof MARK);
+    memcpy(own.greeting.magic, MAGIC, sizeof MAGIC);
     own.greeting.address = name.sin_addr.s_addr;
     own.greeting.port = name.sin_port;
     memset(handle, 0, NCCL_HANDLE_BYTES);
@@ -200,7 +200,7 @@ int socket_connect(int nic, void *opaque, void **made)
 
     (void)nic;
     *made = NULL;
-    if (memcmp(handle->greeting.mark, MARK, sizeof MARK)) {
+    if (memcmp(handle->greeting.magic, MAGIC, sizeof MAGIC)) {
         nccl_say(NCCL_LOG_WARN, "Fanin: the other rank has a different network plugin; give all ranks the same "
                  "NCCL_NET_PLUGIN");
         return NCCL_INVALID_USAGE;
@@ -256,7 +256,7 @@ static int is_known(const struct listener *listener, int descriptor)
         return 0;
     if (length > 0 && length < (ssize_t)sizeof said)
         return 0;
-    return length == (ssize_t)sizeof said && !memcmp(said.mark, MARK, sizeof MARK) && said.nonce == listener->nonce &&
+    return length == (ssize_t)sizeof said && !memcmp(said.magic, MAGIC, sizeof MAGIC) && said.nonce == listener->nonce &&
                    recv(descriptor, &said, sizeof said, 0) == (ssize_t)sizeof said
                ? 1
                : -1;

@@ -5,17 +5,17 @@
 #include <limits.h>
 #include <string.h>
 
-#define MARK 0x46530002u /* differs in each version of the exchange */
+#define MAGIC 0x46530002u /* differs in each version of the exchange */
 
 enum { NOBODY = -1 };
 
 struct vote {
-    uint32_t mark, status;
+    uint32_t magic, status;
 };
 
 /* The result of a vote. rank: the one that has failed, or NOBODY. */
 struct verdict {
-    uint32_t mark, status;
+    uint32_t magic, status;
     int32_t rank;
 };
 
@@ -45,10 +45,10 @@ enum fanin_status sharp_exchange(const struct ranks *ranks, const void *own, siz
 
 static struct verdict count_votes(const struct ranks *ranks, const struct vote *votes)
 {
-    struct verdict verdict = {.mark = MARK, .status = FANIN_SUCCESS, .rank = NOBODY};
+    struct verdict verdict = {.magic = MAGIC, .status = FANIN_SUCCESS, .rank = NOBODY};
 
     for (int rank = 0; rank < ranks->size; rank++) {
-        if (votes[rank].mark == MARK)
+        if (votes[rank].magic == MAGIC)
             continue;
         sharp_say("VERSION_MISMATCH: rank %d has a different version of libsharp_coll than rank 0: let all hosts load "
                   "the same", rank);
@@ -70,11 +70,11 @@ static struct verdict count_votes(const struct ranks *ranks, const struct vote *
 /* Returns whether UCC's gather worked; at rank 0 also the verdict, which tells the others. */
 static int gather_votes(const struct ranks *ranks, enum fanin_status status, struct verdict *verdict)
 {
-    struct vote own = {.mark = MARK, .status = status}, votes[ranks->rank ? 1 : ranks->size];
+    struct vote own = {.magic = MAGIC, .status = status}, votes[ranks->rank ? 1 : ranks->size];
     int failed = ranks->out_of_band->gather(ranks->oob_ctx, 0, &own, votes, sizeof own) < 0;
 
     if (failed)
-        *verdict = (struct verdict){.mark = MARK, .status = FANIN_ABORTED, .rank = NOBODY};
+        *verdict = (struct verdict){.magic = MAGIC, .status = FANIN_ABORTED, .rank = NOBODY};
     else if (!ranks->rank)
         *verdict = count_votes(ranks, votes);
     return !failed;
@@ -82,12 +82,12 @@ static int gather_votes(const struct ranks *ranks, enum fanin_status status, str
 
 enum fanin_status sharp_agree(const struct ranks *ranks, enum fanin_status status, const char *what, const char *words)
 {
-    struct verdict verdict = {.mark = 0};
+    struct verdict verdict = {.magic = 0};
     int gathered = gather_votes(ranks, status, &verdict);
 
     if (ranks->out_of_band->bcast(ranks->oob_ctx, &verdict, sizeof verdict, 0) < 0 || !gathered)
         return say_that_ucc_failed(ranks, sizeof verdict);
-    if (verdict.mark != MARK)
+    if (verdict.magic != MAGIC)
         return FANIN_VERSION_MISMATCH; /* rank 0 has reported it */
     if (verdict.rank == ranks->rank)
         sharp_failed((enum fanin_status)verdict.status, what, words);

@@ -10,7 +10,7 @@ from typing import Any
 
 from fanin_cluster.errors import ClusterError
 
-MOST_LINE = 1 << 20
+MAX_LINE = 1 << 20
 OTHER_NODE = "the other node"
 
 
@@ -42,7 +42,7 @@ class Lines:
     def take(self, *names: str) -> dict[str, Any]:
         """The next message. Raises HandoffFailed if it has none of the names, or if none comes."""
         try:
-            line = self.file.readline(MOST_LINE)
+            line = self.file.readline(MAX_LINE)
             message = json.loads(line) if line else None
         except (OSError, ValueError) as error:
             raise broken(str(error), self.other) from None

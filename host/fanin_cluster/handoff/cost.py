@@ -13,7 +13,7 @@ from fanin_cluster.handoff.plan import Copy, Plan
 STAGES = ("spread", "send", "diffuse", "collect")
 INSIDE_RATE = 200e9  # bytes per second of a GPU to the others of its node, in each direction; assumed: no source has it
 STEP = 100e-6  # seconds that one more chunk costs: acknowledgements of its WRITEs, and a message; not measured
-MOST_CHUNKS = 64
+MAX_CHUNKS = 64
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def chosen_chunks(plan: Plan, inside_rate: float = INSIDE_RATE, step: float = ST
     """
     found = cost(plan, inside_rate)
     shortest = min((each.length for each in plan.stripes if each.length), default=0) // plan.granule
-    choices = [1 << power for power in range(max(1, min(shortest, MOST_CHUNKS).bit_length()))]
+    choices = [1 << power for power in range(max(1, min(shortest, MAX_CHUNKS).bit_length()))]
     return min(choices, key=lambda chunks: (found.pipelined(chunks) + chunks * step, chunks))
 
 

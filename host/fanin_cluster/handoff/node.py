@@ -28,7 +28,7 @@ from fanin_cluster.handoff.selection import HandoffInvalid
 JOIN_TIMEOUT = 60.0
 RETRY = 0.02  # seconds between two tries to reach a process that does not listen yet
 DESCRIPTORS = b"D"  # the byte that descriptors travel with
-MOST_DESCRIPTORS = 253  # of a message: SCM_MAX_FD of Linux
+MAX_DESCRIPTORS = 253  # of a message: SCM_MAX_FD of Linux
 SIBLING = "another process of this node"
 Bytes = NDArray[np.uint8]
 
@@ -333,7 +333,7 @@ def _give(other: socket.socket, lines: Lines, memories: Mapping[int, SharedMemor
 def _received(other: socket.socket) -> list[int]:
     """The descriptors that another process sends."""
     try:
-        _, descriptors, _, _ = socket.recv_fds(other, len(DESCRIPTORS), MOST_DESCRIPTORS)
+        _, descriptors, _, _ = socket.recv_fds(other, len(DESCRIPTORS), MAX_DESCRIPTORS)
     except OSError as error:
         raise broken(str(error), SIBLING) from None
     return list(descriptors)

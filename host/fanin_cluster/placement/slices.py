@@ -23,8 +23,8 @@ from fanin_cluster.topology.machine import Component, Kind, Machine, numa_of
 
 API = "resource.k8s.io/v1"
 STANDARD = "resource.kubernetes.io"
-MOST_DEVICES = 128  # of a slice (ResourceSliceMaxDevices)
-MOST_TEXT = 64  # characters of an attribute
+MAX_DEVICES = 128  # of a slice (ResourceSliceMaxDevices)
+MAX_TEXT = 64  # characters of an attribute
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
@@ -62,7 +62,7 @@ def objects(machine: Machine, classes: ServerClasses, node: str, driver: str) ->
     names = [each["name"] for each in devices]
     if twice := next((each for each in names if names.count(each) > 1), ""):
         raise PlacementInvalid(f"two pairs would be called {twice}", "give their VFs other names")
-    parts = [devices[first : first + MOST_DEVICES] for first in range(0, len(devices), MOST_DEVICES)]
+    parts = [devices[first : first + MAX_DEVICES] for first in range(0, len(devices), MAX_DEVICES)]
     slices = [
         {
             "apiVersion": API,
@@ -91,7 +91,7 @@ def _attributes(pair: Pair, resource: str, subnet: str, gpu: Component) -> dict[
         f"{STANDARD}/pciBusID": gpu.address,
         f"{STANDARD}/pcieRoot": pcie_root(gpu),
     }
-    found: dict[str, Any] = {name: {"string": text[:MOST_TEXT]} for name, text in texts.items() if text}
+    found: dict[str, Any] = {name: {"string": text[:MAX_TEXT]} for name, text in texts.items() if text}
     numa = numa_of(gpu)
     if numa is not None:
         found[f"{STANDARD}/numaNode"] = {"int": numa}

@@ -16,7 +16,7 @@ from fanin_train.replacement.cost import LITERAL, Estimate, Options, communicati
 from fanin_train.replacement.node_types import OF_TRACE
 from fanin_train.replacement.records import Monitor, Node, Task
 
-RING, MOST_IDLE = 8, 12
+RING, MAX_IDLE = 8, 12
 LINKS = (1.25e9, 3.125e9, 12.5e9)  # bytes/s
 UTILISATION = (0.3, 0.6)
 TASK = "task"
@@ -45,7 +45,7 @@ class Cluster:
 def make(chance: random.Random) -> Cluster:
     monitor, bandwidths = Monitor(), Bandwidths()
     ring = tuple(f"10.0.0.{number}" for number in range(RING))
-    idle = tuple(f"10.0.1.{number}" for number in range(chance.randint(1, MOST_IDLE)))
+    idle = tuple(f"10.0.1.{number}" for number in range(chance.randint(1, MAX_IDLE)))
     link = {address: chance.choice(LINKS) for address in (*ring, *idle)}
     task = Task(TASK, ring, chance.randrange(10_000_000, 500_000_000), chance.uniform(1, 20) * 1e12)
     compute = {kind.name: task.flop / kind.peak / chance.uniform(*UTILISATION) for kind in OF_TRACE}

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { TIMEOUT_MS = 60000, COUNT = 1 << 16, BYTES = COUNT * 4, MOST_MAPPED = 64 << 20 };
+enum { TIMEOUT_MS = 60000, COUNT = 1 << 16, BYTES = COUNT * 4, MAX_MAPPED = 64 << 20 };
 
 static struct fanin_communicator *communicator;
 static struct fanin_job job;
@@ -125,7 +125,7 @@ int main(int count, char **arguments)
         expect(restart_and_wait(persistent), FANIN_SUCCESS, "the restart again");
         check_result("the restart again");
     }
-    if (mapped() > MOST_MAPPED) {
+    if (mapped() > MAX_MAPPED) {
         fprintf(stderr, "rank %u: %lu bytes of registered memory\n", rank, mapped());
         return 1;
     }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_RANKS = 64, TIMEOUT_MS = 60000 };
+enum { MAX_RANKS = 64, TIMEOUT_MS = 60000 };
 
 static uint32_t rank, ranks;
 static struct fanin_context *device;
@@ -99,7 +99,7 @@ static int64_t sum(uint64_t i, uint64_t salt)
 /* One call, its data and its check. `counts`: elements of each rank's block; of one block, counts[0]. */
 struct call {
     struct fanin_operation operation;
-    uint64_t counts[MOST_RANKS], sizes[MOST_RANKS], offsets[MOST_RANKS], whole, salt;
+    uint64_t counts[MAX_RANKS], sizes[MAX_RANKS], offsets[MAX_RANKS], whole, salt;
     struct memory source, destination;
     int64_t *result;
 };

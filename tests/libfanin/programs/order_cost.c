@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { TIMEOUT_MS = 60000, MOST_ROUNDS = 10001 };
+enum { TIMEOUT_MS = 60000, MAX_ROUNDS = 10001 };
 
-static double times[3][MOST_ROUNDS]; /* of each job, and their ratio */
+static double times[3][MAX_ROUNDS]; /* of each job, and their ratio */
 
 static double now_us(void)
 {
@@ -61,7 +61,7 @@ int main(int count, char **arguments)
     size_t most = strtoul(arguments[6], NULL, 10);
     float *in = calloc(1, most), *out = calloc(1, most);
 
-    if (!in || !out || rounds < 1 || rounds > MOST_ROUNDS)
+    if (!in || !out || rounds < 1 || rounds > MAX_ROUNDS)
         return 1;
     for (int i = 0; i < 2; i++) {
         struct fanin_job job;

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TIMEOUT_MS = 60000, MOST_WORDS = 2048, PLACES = 3, SHAPES = 8, STARTED = 5 };
+enum { TIMEOUT_MS = 60000, MAX_TEXT = 2048, PLACES = 3, SHAPES = 8, STARTED = 5 };
 
 static struct fanin_communicator *communicator;
 static uint32_t rank, ranks, state;
-static int32_t in[PLACES][MOST_WORDS], out[PLACES][MOST_WORDS];
+static int32_t in[PLACES][MAX_TEXT], out[PLACES][MAX_TEXT];
 
 static void fail(const char *what, uint32_t round)
 {
@@ -32,8 +32,8 @@ static struct fanin_operation shape_of(uint32_t number)
         {FANIN_REDUCE, FANIN_OP_MAX, FANIN_DTYPE_I32, 0, 2},     {FANIN_ALLREDUCE, FANIN_OP_SUM, FANIN_DTYPE_I32, 0, 2},
         {FANIN_BROADCAST, FANIN_OP_NONE, FANIN_DTYPE_I32, 0, 2},
         {FANIN_BROADCAST, FANIN_OP_NONE, FANIN_DTYPE_I32, 1, 2},
-        {FANIN_BROADCAST, FANIN_OP_NONE, FANIN_DTYPE_I32, 0, MOST_WORDS},
-        {FANIN_ALLREDUCE, FANIN_OP_SUM, FANIN_DTYPE_I32, 0, MOST_WORDS}};
+        {FANIN_BROADCAST, FANIN_OP_NONE, FANIN_DTYPE_I32, 0, MAX_TEXT},
+        {FANIN_ALLREDUCE, FANIN_OP_SUM, FANIN_DTYPE_I32, 0, MAX_TEXT}};
 
     return (struct fanin_operation){.collective = shapes[number].collective, .root = shapes[number].root,
                                     .op = shapes[number].op, .dtype = shapes[number].dtype,

@@ -17,7 +17,7 @@ from fanin_tools.fabric.lifecycle import Running
 from fanin_wire.fields import UDP_PORT
 from tests.rdma.machine.guest import Guest, Place, running
 from tests.rdma.machine.image import Image
-from tests.rdma.wire import MOST_ELAPSED_NS, Faults
+from tests.rdma.wire import MAX_ELAPSED_NS, Faults
 
 TUN = Path("/dev/net/tun")
 TAP = "tap0"
@@ -69,7 +69,7 @@ class Daemons:
     def now(self) -> int:
         """Time in ns, without pauses of this process."""
         time_now = time.monotonic_ns()
-        self._now += min(time_now - self._last, 20 * MOST_ELAPSED_NS)
+        self._now += min(time_now - self._last, 20 * MAX_ELAPSED_NS)
         self._last = time_now
         return self._now
 

@@ -92,7 +92,7 @@ def test_data_of_no_message_are_found_when_they_arrive(runner: ScheduleRunner, p
     @PACKET_EVENT
     def take_for_another(base: int, address: int, length: int, source: int, now: int) -> int:
         header = (ctypes.c_uint8 * (BTH.size + CETH.size)).from_address(address)
-        if header[0] == Opcode.RESULT and header[FLAGS] & Flag.EARLY:
+        if header[0] == Opcode.RESULT and header[FLAGS] & Flag.AHEAD:
             header[MID] = 0xFF
         return take(base, address, length, source, now)
 

@@ -29,7 +29,7 @@ from tests.sim.mutation.catalogue import MUTANTS
 from tests.sim.mutation.mutant import Check
 
 AT_ONCE = 2  # processes
-LONGEST_S = 240  # of a trial: a mutant may never end
+MAX_SECONDS = 240  # of a trial: a mutant may never end
 PASSED, FAILED, BROKEN = 0, 1, 2  # the check passed, found a fault, could not run
 PYTEST = ["-q", "--no-header", "--tb=short", "-p", "no:cacheprovider"]
 
@@ -118,7 +118,7 @@ def begin(number: int, check: Check) -> tuple[int, Trial]:
             sys.stdout.flush()
             os._exit(code)
     os.close(file)
-    return process, Trial(number, check, path, time.monotonic() + LONGEST_S)
+    return process, Trial(number, check, path, time.monotonic() + MAX_SECONDS)
 
 
 def end(trial: Trial, status: int) -> None:
@@ -127,7 +127,7 @@ def end(trial: Trial, status: int) -> None:
     os.unlink(trial.report)
     code = os.waitstatus_to_exitcode(status)  # negative: a signal
     if code == -signal.SIGKILL:
-        report += f"\nnot ended after {LONGEST_S} s"
+        report += f"\nnot ended after {MAX_SECONDS} s"
     say(trial.number, trial.check, code, report)
 
 

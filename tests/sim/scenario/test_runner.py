@@ -6,7 +6,7 @@ import pytest
 
 from fanin_sim.scenario.runner import ScenarioRun
 from fanin_sim.scenario.scenario import Scenario, ScenarioInvalid
-from fanin_sim.scenario.slot_occupancy import MOST_SAMPLES
+from fanin_sim.scenario.slot_occupancy import MAX_SAMPLES
 
 LARGE = Scenario(fanout=(4, 8, 8), nodes=256, size=64 << 10, rate=10**11, seed=3)
 SMALL = Scenario(fanout=(2, 3), nodes=6, size=8 << 10, rate=10**10, chunk=1024, slots=16)
@@ -27,7 +27,7 @@ def test_256_nodes_under_three_levels() -> None:
 def test_occupancy_is_sampled_and_stays_within_the_lease() -> None:
     report = ScenarioRun(replace(LARGE, nodes=64, fanout=(8, 8), size=1 << 20)).report()
     assert report.groups == ["top switch", "switches of level 1", "NICs"]
-    assert MOST_SAMPLES // 2 <= len(report.occupancy) < MOST_SAMPLES
+    assert MAX_SAMPLES // 2 <= len(report.occupancy) < MAX_SAMPLES
     times = [sample.time for sample in report.occupancy]
     assert times == sorted(times)
     assert times[-1] <= report.finished[0]

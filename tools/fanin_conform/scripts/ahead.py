@@ -7,11 +7,11 @@ from fanin_conform.tester import ANY, Expected, Tester
 from fanin_wire.abi import Status
 from fanin_wire.fields import Flag
 
-EARLY = int(Flag.EARLY)
+AHEAD = int(Flag.AHEAD)
 DATUM = b"datum"
 
 
-def bring(job: Job, bit: int, position: int, flags: int = ONE | DATA | EARLY) -> None:
+def bring(job: Job, bit: int, position: int, flags: int = ONE | DATA | AHEAD) -> None:
     """The child that has the data contributes."""
     job.contribute(bit, position, DATUM, flags=flags, op=0, sid=0)
 
@@ -21,9 +21,9 @@ def want(job: Job, bit: int, position: int, flags: int = ONE | WANTS) -> None:
     job.contribute(bit, position, None, flags=flags, op=0, sid=0)
 
 
-def early(job: Job, bit: int, position: int) -> Expected:
+def sent_ahead(job: Job, bit: int, position: int) -> Expected:
     """The data, ahead of the result."""
-    return job.result(bit, position, DATUM, flags=ONE | DATA | EARLY, op=0, sid=0, contributions=1)
+    return job.result(bit, position, DATUM, flags=ONE | DATA | AHEAD, op=0, sid=0, contributions=1)
 
 
 def ended(job: Job, bit: int, position: int, *, data: bool = False) -> Expected:
@@ -40,7 +40,7 @@ def data_go_to_those_that_lack_them(tester: Tester) -> None:
     want(job, 0, 0)
     tester.nothing()
     bring(job, 1, 0)
-    tester.expect(early(job, 0, 0), early(job, 2, 0), clause="7.5-4")
+    tester.expect(sent_ahead(job, 0, 0), sent_ahead(job, 2, 0), clause="7.5-4")
     bring(job, 1, 0)
     tester.nothing("7.5-8")
     want(job, 2, 0, ONE)
@@ -54,14 +54,14 @@ def not_to_one_that_does_not_want_them(tester: Tester) -> None:
     job = Job(tester, 3)
     want(job, 0, 0, ONE)
     bring(job, 1, 0)
-    tester.expect(early(job, 2, 0), clause="7.5-4")
+    tester.expect(sent_ahead(job, 2, 0), clause="7.5-4")
     want(job, 2, 0, ONE)
     tester.expect(*(ended(job, bit, 0) for bit in range(3)))
 
 
 @script("7.5-4", "7.5-27")
 def without_the_flag_nothing_goes_ahead(tester: Tester) -> None:
-    """Data without EARLY come with the RESULT; so do those that come last."""
+    """Data without AHEAD come with the RESULT; so do those that come last."""
     job = Job(tester, 3)
     bring(job, 1, 0, ONE | DATA)
     tester.nothing("7.5-27")
@@ -102,19 +102,19 @@ def who_lost_the_data_asks(tester: Tester) -> None:
 
 @script("7.5-3", "7.5-7", "7.5-4", "7.1-16")
 def through_a_device_in_between(tester: Tester) -> None:
-    """It sends them to its children and, with EARLY, to its parent; data from above go to its children."""
+    """It sends them to its children and, with AHEAD, to its parent; data from above go to its children."""
     tester.profile.require_ahead()
     job = JobBelow(tester)
     bring(job, 1, 0)
-    up = job.partial(0, DATUM, flags=ONE | DATA | EARLY, op=0, sid=0, contributions=1)
-    tester.expect(early(job, 0, 0), up, clause="7.5-3")
+    up = job.partial(0, DATUM, flags=ONE | DATA | AHEAD, op=0, sid=0, contributions=1)
+    tester.expect(sent_ahead(job, 0, 0), up, clause="7.5-3")
     want(job, 0, 0, ONE)
     job.total(0, None, flags=ONE, op=0, sid=0, contributions=1)
     tester.expect(*(ended(job, bit, 0) for bit in range(2)))
     want(job, 0, 1)
     tester.nothing()
-    job.total(1, DATUM, flags=ONE | DATA | EARLY, op=0, sid=0, contributions=1)
-    passed_on = [early(job, bit, 1) for bit in range(2)]
+    job.total(1, DATUM, flags=ONE | DATA | AHEAD, op=0, sid=0, contributions=1)
+    passed_on = [sent_ahead(job, bit, 1) for bit in range(2)]
     tester.expect(*(each._replace(ceth=each.ceth | {"contributions": ANY}) for each in passed_on), clause="7.5-7")
     want(job, 1, 1, ONE)
     tester.expect(job.partial(1, None, flags=ONE, op=0, sid=0), clause="7.1-16")
@@ -128,13 +128,13 @@ def what_comes_ahead_too_late(tester: Tester) -> None:
     tester.profile.require_ahead()
     job = JobBelow(tester)
     want(job, 0, 0)
-    job.total(0, DATUM, flags=ONE | DATA | EARLY, op=0, sid=0, contributions=1, mid=77)
+    job.total(0, DATUM, flags=ONE | DATA | AHEAD, op=0, sid=0, contributions=1, mid=77)
     tester.nothing("7.5-10")
     want(job, 1, 0)
     tester.expect(job.partial(0, None, flags=ONE | WANTS, op=0, sid=0))
     job.total(0, DATUM, flags=ONE | DATA, op=0, sid=0, contributions=1)
     tester.expect(*(ended(job, bit, 0, data=True) for bit in range(2)))
-    job.total(0, DATUM, flags=ONE | DATA | EARLY, op=0, sid=0, contributions=1)
+    job.total(0, DATUM, flags=ONE | DATA | AHEAD, op=0, sid=0, contributions=1)
     tester.nothing("7.5-10")
 
 
@@ -148,7 +148,7 @@ def data_from_above_wait_for_the_children(tester: Tester) -> None:
         job.complete(position)
 
     def ahead() -> None:
-        job.total(size, DATUM, flags=ONE | DATA | EARLY, op=0, sid=0, contributions=1)
+        job.total(size, DATUM, flags=ONE | DATA | AHEAD, op=0, sid=0, contributions=1)
 
     job.contribute(0, window, f32(1))
     ahead()
@@ -156,7 +156,7 @@ def data_from_above_wait_for_the_children(tester: Tester) -> None:
     job.contribute(1, window, f32(1))
     tester.expect(job.partial(window, f32(2)))
     ahead()
-    passed_on = [early(job, bit, size) for bit in range(2)]
+    passed_on = [sent_ahead(job, bit, size) for bit in range(2)]
     tester.expect(*(each._replace(ceth=each.ceth | {"contributions": ANY}) for each in passed_on), clause="7.5-12")
 
 
@@ -166,7 +166,7 @@ def a_status_after_the_data(tester: Tester) -> None:
     tester.profile.require_ahead()
     job = Job(tester, 3)
     bring(job, 1, 0)
-    tester.expect(early(job, 0, 0), early(job, 2, 0))
+    tester.expect(sent_ahead(job, 0, 0), sent_ahead(job, 2, 0))
     status = int(Status["LOCAL_PROTECTION_ERROR"])
     job.contribute(0, 0, None, flags=ONE | WANTS, op=0, sid=0, status=status)
     tester.nothing()
@@ -182,8 +182,8 @@ def a_status_after_the_data_from_above(tester: Tester) -> None:
     tester.profile.require_ahead()
     job = JobBelow(tester)
     want(job, 1, 0)
-    job.total(0, DATUM, flags=ONE | DATA | EARLY, op=0, sid=0, contributions=1)
-    passed_on = [early(job, bit, 0) for bit in range(2)]
+    job.total(0, DATUM, flags=ONE | DATA | AHEAD, op=0, sid=0, contributions=1)
+    passed_on = [sent_ahead(job, bit, 0) for bit in range(2)]
     tester.expect(*(each._replace(ceth=each.ceth | {"contributions": ANY}) for each in passed_on))
     status = int(Status["LOCAL_PROTECTION_ERROR"])
     job.contribute(0, 0, None, flags=ONE | WANTS, op=0, sid=0, status=status)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fanin_conform.host import DATA, EARLY, ONE, WANTS, NicTree, f32
+from fanin_conform.host import AHEAD, DATA, ONE, WANTS, NicTree, f32
 from fanin_conform.script import tree_script
 from fanin_conform.tester import ANY, Tester
 from fanin_wire.abi import DType
@@ -19,12 +19,12 @@ def asks(tester: Tester, job: NicTree, rank: int = 0, length: int = 4) -> int:
 
 
 def ahead(job: NicTree, position: int, data: bytes, **ceth: Any) -> None:
-    """RESULT with EARLY."""
-    job.result(position, data, **({"flags": ONE | DATA | EARLY, "contributions": 1} | OF_ONE | ceth))
+    """RESULT with AHEAD."""
+    job.result(position, data, **({"flags": ONE | DATA | AHEAD, "contributions": 1} | OF_ONE | ceth))
 
 
 def end(job: NicTree, position: int, data: bytes | None = None, **ceth: Any) -> None:
-    """RESULT without EARLY."""
+    """RESULT without AHEAD."""
     flags = ONE | DATA if data is not None else ONE
     job.result(position, data, **({"flags": flags, "contributions": 1} | OF_ONE | ceth))
 
@@ -47,7 +47,7 @@ def data_that_come_ahead(tester: Tester) -> None:
 
 @tree_script("7.5-17", "7.5-18")
 def data_that_come_late(tester: Tester) -> None:
-    """The RESULT without data came first: the data with EARLY end the position."""
+    """The RESULT without data came first: the data with AHEAD end the position."""
     job = NicTree(tester)
     position = asks(tester, job)
     end(job, position)
@@ -68,7 +68,7 @@ def data_before_the_rank_asks(tester: Tester) -> None:
     (position,) = job.post(0, b"", length=4, contributors="ONE", brings=(0, 0))
     mine = job.contribution(position, None, flags=ANY, contributions=ANY, **OF_ONE)
     (sent,) = tester.expect(mine, clause="7.5-15")
-    assert not sent.ceth["flags"] & (DATA | EARLY), "the data go up again"
+    assert not sent.ceth["flags"] & (DATA | AHEAD), "the data go up again"
     if sent.ceth["flags"] & WANTS:
         end(job, position, b"soon")
     else:

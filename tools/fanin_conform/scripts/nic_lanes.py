@@ -10,7 +10,7 @@ from fanin_wire.abi import Status
 from fanin_wire.fields import Opcode
 
 CHUNK, ELEMENTS = 256, 64  # bytes of a segment, and its elements
-LEAST_RUN = 16  # segments for which a message takes another lane
+MIN_RUN = 16  # segments for which a message takes another lane
 DTYPE = 3  # i32
 
 
@@ -21,7 +21,7 @@ def numbers(segments: int) -> np.ndarray:
 
 def runs(segments: int, lanes: int) -> list[range]:
     """The segments of each lane (6.1-13, 6.1-14)."""
-    used = min(lanes, max(1, segments // LEAST_RUN))
+    used = min(lanes, max(1, segments // MIN_RUN))
     return [range(lane * segments // used, (lane + 1) * segments // used) for lane in range(used)]
 
 
@@ -68,7 +68,7 @@ def how_messages_are_cut(tester: Tester) -> None:
     message's."""
     job = LanedTree(tester, slots=128)
     first = [0] * job.lanes
-    lengths = (1, 2 * LEAST_RUN - 1, 2 * LEAST_RUN, 2 * LEAST_RUN + 1, LEAST_RUN, job.lanes * LEAST_RUN + 3)
+    lengths = (1, 2 * MIN_RUN - 1, 2 * MIN_RUN, 2 * MIN_RUN + 1, MIN_RUN, job.lanes * MIN_RUN + 3)
     for mid, segments in enumerate(lengths):
         data = numbers(segments)
         job.post(0, data)
@@ -83,7 +83,7 @@ def how_messages_are_cut(tester: Tester) -> None:
 def a_lane_that_is_late(tester: Tester) -> None:
     """The message is complete with the results of the last lane."""
     job = LanedTree(tester, slots=64)
-    segments = job.lanes * LEAST_RUN
+    segments = job.lanes * MIN_RUN
     data = numbers(segments)
     job.post(0, data)
     packets = contributions(job, data, segments, 0, [0] * job.lanes)
@@ -99,7 +99,7 @@ def a_lane_that_is_late(tester: Tester) -> None:
 def an_abort_in_one_lane(tester: Tester) -> None:
     """The job ends in all lanes, with the same status and the same members missing."""
     job = LanedTree(tester, slots=64)
-    segments = job.lanes * LEAST_RUN
+    segments = job.lanes * MIN_RUN
     data = numbers(segments)
     job.post(0, data)
     job.expect_lanes(*contributions(job, data, segments, 0, [0] * job.lanes))

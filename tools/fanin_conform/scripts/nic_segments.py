@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from fanin_conform.host import ALL, DATA, EARLY, NONE, ONE, WANTS, NicTree, f32, payload_of
+from fanin_conform.host import AHEAD, ALL, DATA, NONE, ONE, WANTS, NicTree, f32, payload_of
 from fanin_conform.script import tree_script
 from fanin_conform.tester import ANY, Tester
 from fanin_wire.abi import DType, Status
@@ -122,11 +122,11 @@ def a_barrier(tester: Tester) -> None:
 
 @tree_script("7.5-2", "7.1-15", "7.1-18", "4-8")
 def the_root_of_a_broadcast(tester: Tester) -> None:
-    """Data of class ONE go up at once, though another rank has not posted, and EARLY, since they are the message."""
+    """Data of class ONE go up at once, though another rank has not posted, and AHEAD, since they are the message."""
     job = NicTree(tester, 2)
     (position,) = job.post(0, b"abcdef", contributors="ONE", wants=(0, 0))
-    early = EARLY if tester.profile.ahead else 0
-    own = job.contribution(position, b"abcdef", flags=ONE | DATA | early, op=0, dtype=U8, contributions=1)
+    ahead = AHEAD if tester.profile.ahead else 0
+    own = job.contribution(position, b"abcdef", flags=ONE | DATA | ahead, op=0, dtype=U8, contributions=1)
     tester.expect(own, clause="7.1-15 7.5-2")
     job.post(1, b"", length=6, contributors="ONE", brings=(0, 0))
     job.look()
@@ -138,7 +138,7 @@ def the_root_of_a_broadcast(tester: Tester) -> None:
 
 @tree_script("7.5-1", "7.5-2", "6-5")
 def a_longer_broadcast_does_not_go_ahead(tester: Tester) -> None:
-    """Data that are not a whole message of one segment have no EARLY."""
+    """Data that are not a whole message of one segment have no AHEAD."""
     job = NicTree(tester)
     data = bytes(range(200)) * 2
     positions = job.post(0, data, contributors="ONE", wants=(0, 0))
@@ -167,8 +167,8 @@ def a_result_before_the_last_rank(tester: Tester) -> None:
     job = NicTree(tester, 2)
     (position,) = job.post(0, b"abcd", contributors="ONE", wants=(0, 0))
     fields: dict[str, Any] = {"op": 0, "dtype": U8, "contributions": 1}
-    early = EARLY if tester.profile.ahead else 0
-    tester.expect(job.contribution(position, b"abcd", flags=ONE | DATA | early, **fields))
+    ahead = AHEAD if tester.profile.ahead else 0
+    tester.expect(job.contribution(position, b"abcd", flags=ONE | DATA | ahead, **fields))
     job.result(position, None, flags=ONE, **fields)
     tester.nothing()
     job.not_done(1)

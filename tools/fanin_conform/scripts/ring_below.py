@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from fanin_conform.host import ALL, DATA, EARLY, ONE, WANTS, NicRing, f32
+from fanin_conform.host import AHEAD, ALL, DATA, ONE, WANTS, NicRing, f32
 from fanin_conform.script import ring_script
 from fanin_conform.tester import ANY, Expected, Tester
 from fanin_wire.abi import DType, Op, Route, Status
@@ -120,7 +120,7 @@ def data_ahead_from_the_switch(tester: Tester) -> None:
     )
     tester.expect(job.ack(position), up)
     down = place | {"node_bitmap": 1 << UP, "contributions": 1}
-    job.from_above(Opcode.RESULT, b"data", **(down | {"flags": ONE | DATA | EARLY}))
+    job.from_above(Opcode.RESULT, b"data", **(down | {"flags": ONE | DATA | AHEAD}))
     tester.nothing("7.5-25")
     job.from_above(Opcode.RESULT, **(down | {"flags": ONE}))
     round_ = job.resulted(position, 0b01, b"data", flags=ONE | DATA, contributions=ANY, **fields)

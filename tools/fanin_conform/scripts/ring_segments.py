@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from fanin_conform.host import ALL, DATA, EARLY, ONE, WANTS, NicRing, Place, f32
+from fanin_conform.host import AHEAD, ALL, DATA, ONE, WANTS, NicRing, Place, f32
 from fanin_conform.script import ring_script
 from fanin_conform.tester import ANY, Tester
 from fanin_wire.abi import DType, Op, Status
@@ -312,13 +312,13 @@ def a_poisoned_partial(tester: Tester) -> None:
 
 @ring_script("7.5-26", "7.5-2", "9-14", "7.5-24")
 def the_root_of_a_broadcast(tester: Tester) -> None:
-    """Its CONTRIBUTION has EARLY, and does not ask for what it holds; the header of the RESULT ends the position."""
+    """Its CONTRIBUTION has AHEAD, and does not ask for what it holds; the header of the RESULT ends the position."""
     job = NicRing(tester, index=INDEX, nodes=NODES)
     (position,) = job.post(0, b"data", contributors="ONE", wants=(0, 0))
-    early = EARLY if tester.profile.ahead else 0
+    ahead = AHEAD if tester.profile.ahead else 0
     fields = {"op": 0, "dtype": U8, "contributions": 1, "rank_bitmap": 0}
     tester.expect(
-        job.contributed(position, NEXT | PREVIOUS, b"data", flags=ONE | DATA | early, **fields), clause="7.5-26"
+        job.contributed(position, NEXT | PREVIOUS, b"data", flags=ONE | DATA | ahead, **fields), clause="7.5-26"
     )
     job.acknowledge(position, 1, 0)
     job.result(position, OWN | NEXT, None, flags=ONE, op=0, dtype=U8, contributions=3, rank_bitmap=0)

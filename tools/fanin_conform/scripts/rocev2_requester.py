@@ -13,7 +13,7 @@ DATA = bytes(number * 11 % 253 for number in range(2048))
 REMOTE, RKEY = 0x1122334455667788, 0xA1B2C3D4  # of memory that the tester does not have
 TIMEOUT, TIMEOUT_S = 14, 4096e-9 * 2**14  # 67 ms
 LONG_RNR, SHORT_RNR = 26, 1  # 81.92 ms, 0.01 ms
-PATIENCE_S = 8.0
+RECEIVE_TIMEOUT_S = 8.0
 
 
 def with_data(tester: VerbsTester, **given: Any) -> Pair:
@@ -170,7 +170,7 @@ def naks_that_end_the_queue_pair(tester: VerbsTester) -> None:
 
 def comes_again(pair: Pair, packets: list[Expected], clause: str) -> list[Dissected]:
     """Time passes until packets come again, unchanged. Returns them."""
-    seen = pair.tester.wait(PATIENCE_S, lambda seen: len(seen) >= len(packets))
+    seen = pair.tester.wait(RECEIVE_TIMEOUT_S, lambda seen: len(seen) >= len(packets))
     for each, packet in zip(packets, seen, strict=False):
         wrong = [f"it is {packet.name}"] if packet.name != each.name else each.differences(packet)
         assert not wrong, f"expected {each}\nseen     {packet}\n         {'; '.join(wrong)} [{clause}]"

@@ -57,7 +57,7 @@ class EngineTarget:
         """The next packet; time passes, at most so much."""
         end = self._now + round(seconds * 1e9)
         if self._missed:
-            events.forgive(self._device.engine.base, self._missed, self._now)
+            events.note_stall(self._device.engine.base, self._missed, self._now)
             self._missed = 0
         while not self._waiting and self._next_deadline() <= end:
             self._now = max(self._now, self._next_deadline())

@@ -4,7 +4,7 @@ from typing import Any
 
 from scapy.packet import Packet, Raw
 
-from fanin_conform.listener import PATIENCE_S, Mismatch
+from fanin_conform.listener import RECEIVE_TIMEOUT_S, Mismatch
 from fanin_conform.verbs.packets import PSN_MASK
 from fanin_conform.verbs.tester import Expected, VerbsTester
 from fanin_wire.agent import Answer
@@ -57,7 +57,7 @@ class Pair:
 
     def done(self, status: str = "SUCCESS", *, clause: str = "", **about: Any) -> Answer:
         """The next completion has this status, and these members."""
-        answer = self.tester.ask(PollCq(qp=self.number, seconds=PATIENCE_S))
+        answer = self.tester.ask(PollCq(qp=self.number, seconds=RECEIVE_TIMEOUT_S))
         self.note(f"has {answer['status'] or 'no completion'}")
         if answer["status"] != status:
             raise Mismatch(f"the completion is {answer['status'] or 'not there'}, not {status}", tuple(clause.split()))

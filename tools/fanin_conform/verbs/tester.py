@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from scapy.packet import Packet
 
 from fanin_conform import datagram
-from fanin_conform.listener import PATIENCE_S, Listener, Mismatch, NoFaninDevice
+from fanin_conform.listener import RECEIVE_TIMEOUT_S, Listener, Mismatch, NoFaninDevice
 from fanin_conform.profile import EVERYTHING, LeftOut, Profile
 from fanin_conform.targets.target import Frame, Target
 from fanin_conform.verbs import packets
@@ -30,7 +30,7 @@ NO_QUEUE_PAIRS = ("NOT_SUPPORTED", "WRONG_REQUEST")  # answers of an agent witho
 PSN = BTH.byte_offset("psn")
 CONSTANT = {"version": 0, "pkey": DEFAULT_PKEY, "resv6": 0, "resv7": 0}
 ANY = object()  # an expected field that may have any value
-LONGEST_S = 10.0  # that a script may spend where time is real
+MAX_SECONDS = 10.0  # that a script may spend where time is real
 
 
 class Expected(NamedTuple):
@@ -125,8 +125,8 @@ class VerbsTester(Listener):
 
     def wait(self, seconds: float, until: Callable[[list[Dissected]], bool] = lambda _: False) -> list[Dissected]:
         """Packets for so long, or until there are enough. Raises LeftOut if this takes long in real time."""
-        if not self.target.is_virtual and seconds > LONGEST_S:
-            raise LeftOut(f"time below {LONGEST_S:.0f} s for this: {seconds:.0f} s")
+        if not self.target.is_virtual and seconds > MAX_SECONDS:
+            raise LeftOut(f"time below {MAX_SECONDS:.0f} s for this: {seconds:.0f} s")
         seen: list[Dissected] = []
         end = self.target.now() + seconds
         while (left := end - self.target.now()) > 1e-6 and not until(seen):
@@ -135,7 +135,7 @@ class VerbsTester(Listener):
                 seen.append(packet)
         return seen
 
-    def _next(self, seconds: float = PATIENCE_S) -> Dissected | None:
+    def _next(self, seconds: float = RECEIVE_TIMEOUT_S) -> Dissected | None:
         frame = self._receive(seconds)
         if frame is None:
             return None
@@ -175,7 +175,7 @@ class VerbsTester(Listener):
         )
         self.ask(path)
         self._ask_fence()
-        while frame := self._receive(PATIENCE_S):
+        while frame := self._receive(RECEIVE_TIMEOUT_S):
             packet = packets.dissect(frame.data)
             if packet and self._is_fence(packet):
                 return

@@ -18,7 +18,7 @@ from fanin_wire.limits import MIN_MTU
 
 TRIES = 6
 ARRIVAL_SECONDS = 0.5
-LOOK_SECONDS = 0.02
+POLL_SECONDS = 0.02
 JOIN_SECONDS = 30.0
 ALLREDUCE_SECONDS = 4 * JOIN_SECONDS
 FIREWALL = "let UDP to port 4791 in and out, from and to the addresses of the devices (nft list ruleset)"
@@ -234,7 +234,7 @@ class Check:
             while time.monotonic() < end:
                 if self._probes(target) > before:
                     return True
-                time.sleep(LOOK_SECONDS)
+                time.sleep(POLL_SECONDS)
         return False
 
     def _probes(self, device: Device) -> int:

@@ -32,8 +32,8 @@ from fanin_wire.settings import JobSettings
 
 GRACE_SECONDS = 10.0  # more than a device takes to notice that a peer is lost
 TERMINATE_SECONDS = 3.0
-MOST_LOOKED_AT = 1 << 26  # bytes of a program
-LOOK_SECONDS = 30.0  # to find out whether an interpreter has fanin
+MAX_INSPECTED = 1 << 26  # bytes of a program
+PROBE_TIMEOUT_SECONDS = 30.0  # to find out whether an interpreter has fanin
 ERROR_OUTPUT = 2  # descriptor
 WITHDRAWN = "-"  # in the file of exit causes: the rank goes on in a new job
 
@@ -185,7 +185,7 @@ def mpi_library_of(program: str) -> str | None:
     """The library of an MPI that an ELF program is linked with."""
     path = shutil.which(program)
     with contextlib.suppress(OSError), open(path or os.devnull, "rb") as file:
-        is_program, names = file.read(4) == b"\x7fELF", file.read(MOST_LOOKED_AT)
+        is_program, names = file.read(4) == b"\x7fELF", file.read(MAX_INSPECTED)
         if is_program and (found := re.search(rb"\0(libmpi\w*\.so[\d.]*)\0", names)):
             return found[1].decode()
     return None
@@ -202,7 +202,12 @@ def lacks_fanin(command: list[str]) -> bool:
         return False
     line = [path, "-c", "import fanin; fanin.Communicator"]
     try:
-        return subprocess.run(line, capture_output=True, stdin=subprocess.DEVNULL, timeout=LOOK_SECONDS).returncode != 0
+        return (
+            subprocess.run(
+                line, capture_output=True, stdin=subprocess.DEVNULL, timeout=PROBE_TIMEOUT_SECONDS
+            ).returncode
+            != 0
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
 

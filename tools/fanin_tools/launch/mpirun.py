@@ -19,7 +19,7 @@ from fanin_tools.progress import BEAT_SECONDS
 
 LAUNCHER = "mpirun"
 ALLOWS_ROOT = "--allow-run-as-root"
-LOOK_SECONDS = 30.0  # to find out a version
+PROBE_TIMEOUT_SECONDS = 30.0  # to find out a version
 VERSIONS = {"Open MPI": r"\((?:Open MPI|OpenRTE)\) (\S+)", "MPICH": r"HYDRA.*?Version: *(\S+)"}
 # Lets Open MPI 4 and 5 start more ranks than the machine has cores, unless the user has other settings.
 OVERSUBSCRIBE = {"OMPI_MCA_rmaps_base_oversubscribe": "1", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
@@ -71,7 +71,9 @@ def refuses_root(launcher: str) -> bool:
 def name_of(launcher: str) -> str:
     """Name and version of a launcher's MPI, by its own output; "" if it does not say."""
     try:
-        said = subprocess.run([launcher, "--version"], capture_output=True, text=True, timeout=LOOK_SECONDS).stdout
+        said = subprocess.run(
+            [launcher, "--version"], capture_output=True, text=True, timeout=PROBE_TIMEOUT_SECONDS
+        ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return ""
     for name, version in VERSIONS.items():

@@ -17,7 +17,7 @@ from fanin_tools.tap.reader import Tap, records
 from fanin_wire.fields import IPV4_UDP_SIZE, UDP_PORT
 from fanin_wire.tap import PACKET, UNIT, Record
 
-LOOK_SECONDS = 0.01  # between looks at the rings
+POLL_SECONDS = 0.01  # between looks at the rings
 APPLICATION = "fanin capture"
 # Drops that belong to the protocol: duplicates, late packets, and data ahead for others.
 USUAL = {"drop_duplicate", "drop_stale", "drop_ended", "drop_not_addressed"}
@@ -118,7 +118,7 @@ def capture(
         try:
             while not has_ended() and not all(tap.has_ended for tap in taps):
                 if not look():
-                    time.sleep(LOOK_SECONDS)
+                    time.sleep(POLL_SECONDS)
         except (KeyboardInterrupt, SystemExit):  # the usual end of a capture
             pass
         finally:

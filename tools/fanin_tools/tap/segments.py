@@ -9,7 +9,7 @@ from fanin_tools.tap.reader import Tap, records
 from fanin_wire.abi import MID_BITS
 from fanin_wire.tap import SEGMENT, Record, Step
 
-LOOK_SECONDS = 0.01  # between looks at the rings
+POLL_SECONDS = 0.01  # between looks at the rings
 RECORD = struct.Struct("<QBBHIIIII")
 assert RECORD.size == SEGMENT.itemsize
 OF_MANY = (Step.POSTED, Step.REDUCED, Step.ENDED)
@@ -43,7 +43,7 @@ def record(taps: Sequence[Tap], has_ended: Callable[[], bool]) -> tuple[list[Eve
     try:
         while not has_ended() and not all(tap.has_ended for tap in taps):
             if not look():
-                time.sleep(LOOK_SECONDS)
+                time.sleep(POLL_SECONDS)
     except (KeyboardInterrupt, SystemExit):  # the usual end of a trace
         pass
     look()

@@ -33,23 +33,23 @@ class LanesHost:
         """Clients over RDMA need a device of one lane."""
         if remote:
             raise Refused(Status["NOT_SUPPORTED"], "a client over RDMA at a device of several lanes")
-        with self._threads.held():
+        with self._threads.paused():
             for host in self._hosts:
                 host.attach(client, memory_fd)
 
     def detach(self, client: int) -> None:
-        with self._threads.held():
+        with self._threads.paused():
             for host in self._hosts:
                 host.detach(client)
 
     def register(self, client: int, lkey: int, start: int, length: int, access: int, device_address: int) -> None:
-        with self._threads.held():
+        with self._threads.paused():
             for host in self._hosts:
                 host.register(client, lkey, start, length, access, device_address)
 
     def deregister(self, client: int, lkey: int) -> None:
         """A request that still uses the region ends with its job."""
-        with self._threads.held():
+        with self._threads.paused():
             for host in self._hosts:
                 host.deregister(client, lkey)
 
@@ -78,7 +78,7 @@ class LanesHost:
     @contextmanager
     def _changed_queues(self) -> Iterator[None]:
         """Hold the lanes for the block, then show them the queues. (Lane 0 looks each time it runs.)"""
-        with self._threads.held():
+        with self._threads.paused():
             yield
             for core in self._cores[1:]:
                 core.refresh([])
@@ -89,14 +89,14 @@ class LanesHost:
             raise Refused(Status["INVALID_REQUEST"], "the queue pair is in a job, or joins one")
         request = request.copy()
         request["head"]["tag"] = self._answers.ask(queue, int(request["head"]["tag"]))
-        with self._threads.held():
+        with self._threads.paused():
             for host in self._hosts:
                 host.join(queue, request)
 
     def leave(self, queue: int, tag: int) -> None:
         """Leave with every lane."""
         number = self._answers.ask(queue, tag)
-        with self._threads.held():
+        with self._threads.paused():
             self._leave(queue, number)
 
     def _leave(self, queue: int, number: int) -> None:
@@ -131,7 +131,7 @@ class LanesHost:
 
     def _give_up(self, queue: int, end: End) -> None:
         """One lane has refused: end the job in all others."""
-        with self._threads.held():
+        with self._threads.paused():
             for host in self._hosts:
                 host.end_job(queue, end)
             self._leave(queue, 0)
@@ -141,7 +141,7 @@ class LanesHost:
         overrun = self._splitter.take_overruns()
         if not overrun and self._jobs_aborted() == self._aborted:
             return
-        with self._threads.held():
+        with self._threads.paused():
             for queue in overrun:
                 self._hosts[0].fail(queue, Status["CQ_OVERRUN"])
             for queue in range(self._hosts[0].queues_in_use):

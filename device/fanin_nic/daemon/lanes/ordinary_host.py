@@ -13,7 +13,7 @@ from fanin_nic.hostif.transport_port import OrdinaryQueuePair, OrdinaryRegion
 from fanin_nic.transport.transport import AttributesInvalid, Limits, TableFull, Transport
 from fanin_wire import fields
 from fanin_wire.abi import Access, Service, Status
-from fanin_wire.rocev2 import MOST_HEADERS, PATH_MTUS
+from fanin_wire.rocev2 import MAX_HEADERS, PATH_MTUS
 from fanin_wire.rocev2 import Transport as WireService
 from fanin_wire.verbs import Access as VerbsAccess
 from fanin_wire.verbs import Attribute, QueuePairState
@@ -30,7 +30,7 @@ CHANGING = int(Access["REMOTE_WRITE"] | Access["REMOTE_ATOMIC"])
 
 def largest_payload(mtu: int) -> int:
     """Bytes of the longest datagram in a path MTU, up to the specification's maximum."""
-    room = mtu - fields.IPV4_UDP_SIZE - fields.BTH.size - MOST_HEADERS - fields.ICRC_SIZE
+    room = mtu - fields.IPV4_UDP_SIZE - fields.BTH.size - MAX_HEADERS - fields.ICRC_SIZE
     return min(room & ~3, PATH_MTUS[-1])
 
 

@@ -49,7 +49,7 @@ class DeviceTap:
         return {"name": self._name, "lanes": len(self._cores), "reasons": reasons()}
 
     def end(self) -> None:
-        with self._threads.held():
+        with self._threads.paused():
             for core in self._cores:
                 core.set_tap(NOBODY, NOBODY)
         if self._mapping is not None:
@@ -70,7 +70,7 @@ class DeviceTap:
 
     def _show(self, segments: bool) -> None:
         """Let the lanes record from now on."""
-        with self._threads.held():
+        with self._threads.paused():
             for number, core in enumerate(self._cores):
                 address = self._records[number:].ctypes.data
                 core.set_tap(address, address if segments else NOBODY)

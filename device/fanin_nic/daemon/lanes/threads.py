@@ -21,7 +21,7 @@ class LaneThread:
     def __init__(self, core: LaneCore, deliver: Deliver) -> None:
         self._core, self._deliver = core, deliver
         self._turn = threading.Condition()
-        self._running = self._held = self._ended = False
+        self._running = self._paused = self._ended = False
         self._thread = threading.Thread(target=self._serve, name=f"lane-{core.number}", daemon=True)
 
     def start(self) -> None:
@@ -46,9 +46,9 @@ class LaneThread:
             self._deliver(self._core.number, notices)
 
     def _begin(self) -> bool:
-        """Wait until the lane is not held. False: the lane shall end."""
+        """Wait until the lane is not paused. False: the lane shall end."""
         with self._turn:
-            self._turn.wait_for(lambda: not self._held or self._ended)
+            self._turn.wait_for(lambda: not self._paused or self._ended)
             self._running = not self._ended
             return self._running
 
@@ -60,7 +60,7 @@ class LaneThread:
     def ask(self) -> None:
         """Begin to hold the lane."""
         with self._turn:
-            self._held = True
+            self._paused = True
             self._core.interrupt()
 
     def hold(self) -> None:
@@ -71,7 +71,7 @@ class LaneThread:
 
     def release(self) -> None:
         with self._turn:
-            self._held = False
+            self._paused = False
             self._turn.notify_all()
 
     def stop(self) -> None:
@@ -95,7 +95,7 @@ class LaneThreads:
             thread.start()
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
+    def paused(self) -> Iterator[None]:
         """Hold all lanes for the block. Only for the main thread, and not nested."""
         for thread in self._threads:
             thread.ask()

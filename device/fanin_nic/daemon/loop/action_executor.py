@@ -35,7 +35,7 @@ read_at = record_at(ACTION)
 
 
 @compiled
-def flush(lane, e, now):
+def perform_actions(lane, e, now):
     """Perform all actions; returns how many there were. DMA reads come last, because each brings more actions."""
     done = execute_all(lane, e, now)
     for number in range(lane.read_count):
@@ -171,11 +171,11 @@ def turn_remotes(lane, e, now):
         address = load_u64(lane.remotes + U64(client) * U64(8))
         slot = give_read(lane, address, now)
         while slot >= 0:
-            flush(lane, e, now)  # actions may read the data's slot; more data may come meanwhile
+            perform_actions(lane, e, now)  # actions may read the data's slot; more data may come meanwhile
             end_read(lane, address, slot, now)
             work += 1
             slot = give_read(lane, address, now)
-    work += flush(lane, e, now) if work else 0
+    work += perform_actions(lane, e, now) if work else 0
     return work + send_all(lane)
 
 

@@ -8,7 +8,7 @@ turn. Arriving packets and requests are always taken.
 A kind is not held while the other has no work, which would leave the port idle. Collectives have work while at least
 BUSY_SLOTS positions are in flight: then bandwidth bounds them. Short messages, which latency bounds, hold nothing.
 Ordinary traffic has work while a queue pair can act at once; a full window is not work. Nor is a kind held for longer
-than LONGEST_HOLD, so that neither waits for a peer of the other.
+than MAX_HOLD, so that neither waits for a peer of the other.
 """
 
 from numba import int64
@@ -22,7 +22,7 @@ from fanin_nic.transport.records.accessors import transport_at
 RATIO = 2
 BURST = 1 << 21  # bytes
 BUSY_SLOTS = 32
-LONGEST_HOLD = 200_000  # ns
+MAX_HOLD = 200_000  # ns
 
 port_at = record_at(PORT)
 
@@ -38,9 +38,9 @@ def share_port(lane, now):
     ordinary_works = t.ready_head != t.ready_tail
     lane.collective_credit = credit(lane.collective_credit, collective, ordinary, ordinary_works)
     lane.ordinary_credit = credit(lane.ordinary_credit, ordinary, collective, collectives_work)
-    if lane.collective_credit >= 0 or now - lane.collective_free >= U64(LONGEST_HOLD):
+    if lane.collective_credit >= 0 or now - lane.collective_free >= U64(MAX_HOLD):
         lane.collective_credit, lane.collective_free = max(int64(0), int64(lane.collective_credit)), now
-    if lane.ordinary_credit >= 0 or now - lane.ordinary_free >= U64(LONGEST_HOLD):
+    if lane.ordinary_credit >= 0 or now - lane.ordinary_free >= U64(MAX_HOLD):
         lane.ordinary_credit, lane.ordinary_free = max(int64(0), int64(lane.ordinary_credit)), now
 
 

@@ -10,7 +10,7 @@ import enum
 
 from numba import int64
 
-from fanin_nic.daemon.loop.action_executor import fence_results, flush, turn_remotes, watch_port
+from fanin_nic.daemon.loop.action_executor import fence_results, perform_actions, turn_remotes, watch_port
 from fanin_nic.daemon.loop.fair_turns import collectives_held, share_port
 from fanin_nic.daemon.loop.lane_record import WQE_SCRATCH, lane_at
 from fanin_nic.daemon.loop.ordinary import take_ordinary, turn_ordinary
@@ -133,15 +133,15 @@ def turn(lane, now):
         share_port(lane, now)
     if not collectives_held(lane):
         work += count_stage(lane, events.serve(lane.engine, SEGMENTS_PER_TURN, now), READ_AND_REDUCE)
-    work += flush(lane, e, now)
+    work += perform_actions(lane, e, now)
     if now >= e.next_deadline:
         if (
             now - e.next_deadline > e.keepalive
         ):  # the device was stopped or short of CPU: its neighbours were not silent
-            events.forgive(lane.engine, now - e.next_deadline, now)
+            events.note_stall(lane.engine, now - e.next_deadline, now)
         events.tick(lane.engine, now)
         lap(lane.profile, TIMERS)
-        work += 1 + flush(lane, e, now)
+        work += 1 + perform_actions(lane, e, now)
     if lane.remote_end:
         work += turn_remotes(lane, e, now)
     if lane.ordinary_end:
@@ -180,11 +180,11 @@ def take_packets(lane, e, now):
             taken = events.packets(lane.engine, table, taken, int64(packets), now)
         if taken < packets:
             lap(lane.profile, REDUCE)
-            flush(lane, e, now)
+            perform_actions(lane, e, now)
     if packets:
         events.batch_end(lane.engine, now)
         lap(lane.profile, REDUCE)
-        flush(lane, e, now)
+        perform_actions(lane, e, now)
     if lane.transport and port_at(lane.port).ordinary:
         take_ordinary(lane, table, int64(packets), now)
     return int(packets)

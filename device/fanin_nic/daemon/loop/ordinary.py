@@ -20,14 +20,14 @@ from fanin_nic.port.descriptors import PORT
 from fanin_nic.transport import events
 from fanin_nic.transport.records.accessors import U64, transport_at
 from fanin_wire.abi import ORDINARY_DEPTH, RECEIVE_WQE, SEND_WQE
-from fanin_wire.abi import SHARED_DEPTH as MOST_SHARED
+from fanin_wire.abi import SHARED_DEPTH as MAX_SHARED
 from fanin_wire.fields import FIRST_OFFLOAD_OPCODE
 
 ORDINARY = int(Stage.ORDINARY)
 TURNS = 4  # of queue pairs in a turn of the lane; each sends up to events.TURN answers and as many requests
 POSTS_PER_TURN = 32
 RINGS_SIZE = U64(ORDINARY_RINGS.itemsize)
-DEPTH, SHARED_DEPTH = uint32(ORDINARY_DEPTH), uint32(MOST_SHARED)  # of rings
+DEPTH, SHARED_DEPTH = uint32(ORDINARY_DEPTH), uint32(MAX_SHARED)  # of rings
 SEND_WQE_SIZE, RECEIVE_WQE_SIZE = U64(SEND_WQE.itemsize), U64(RECEIVE_WQE.itemsize)
 
 rings_at = record_at(ORDINARY_RINGS)

@@ -32,10 +32,10 @@ def is_root(job):
 
 @internal
 def reset_keepalive_timers(e, job):
-    job.said_above = e.now
-    job.said_next = e.now
-    job.said_previous = e.now
-    job.said_below = e.now
+    job.sent_above = e.now
+    job.sent_next = e.now
+    job.sent_previous = e.now
+    job.sent_below = e.now
 
 
 @internal

@@ -2,7 +2,7 @@
 
 A fixed share would be too small for a single owner and too large for one of many. So the share depends on what is free,
 as in the shared buffers of switches (Choudhury and Hahne, *Dynamic queue length thresholds*): an owner may hold at most
-GENEROSITY times what it leaves free. A single owner gets three quarters, the next one three quarters of the rest; one
+SHARE_FACTOR times what it leaves free. A single owner gets three quarters, the next one three quarters of the rest; one
 without any may take the last. A job counts for the owner that began it until another owner joins, then for none. Record
 0043 lists what is shared so.
 """
@@ -14,13 +14,13 @@ from fanin_nic.engine.records.tables import JobState
 from fanin_nic.native.compiled import internal
 
 FREE, ABORTED = int(JobState.FREE), int(JobState.ABORTED)
-GENEROSITY = 3
+SHARE_FACTOR = 3
 SHARED = 0  # owner of a job that several have joined
 
 
 def share(held, free):
     """How many of `free` rows an owner of `held` rows may still take."""
-    return max(1 if held == 0 and free > 0 else 0, (GENEROSITY * free - held) // (GENEROSITY + 1))
+    return max(1 if held == 0 and free > 0 else 0, (SHARE_FACTOR * free - held) // (SHARE_FACTOR + 1))
 
 
 share_of = internal(share)

@@ -41,7 +41,7 @@ def free_record(e, job):
     release(e, job)
     if refused:
         clear_record(e, index, jid, key, SHARED)
-        bury(e, job_at(e, index), JID_IN_USE)
+        mark_as_tombstone(e, job_at(e, index), JID_IN_USE)
 
 
 @internal
@@ -53,11 +53,11 @@ def create_tombstone(e, header, source):
         job.missing_kind = scope_from_peer(job, header)
         job.missing = header.node_bitmap
         job.lost_device = lost_device_in(header)
-        bury(e, job, header.status)
+        mark_as_tombstone(e, job, header.status)
 
 
 @internal
-def bury(e, job, status):
+def mark_as_tombstone(e, job, status):
     """Make a fresh record the tombstone of a job that ended with a status. It ages."""
     job.state = ABORTED
     job.status = status

@@ -47,12 +47,12 @@ def send_keepalives(e, job):
     if e.action_count and e.action_count + MAX_NEIGHBOURS > e.actions:
         arm_timer(e, e.now)  # go on when there is room again
         return
-    if job.has_parent and job.parent_leave == NOT_YET and is_keepalive_due(e, job.said_above):
+    if job.has_parent and job.parent_leave == NOT_YET and is_keepalive_due(e, job.sent_above):
         header_at(e, packet(e, job, KEEPALIVE, job.parent_address)).source = job.parent_bit
     if job.route == RING:
         send_keepalives_ring(e, job)
     elif present_below(job):
-        if is_keepalive_due(e, job.said_below):
+        if is_keepalive_due(e, job.sent_below):
             send_keepalives_below(e, job)
         if may_invite(e, job) and is_keepalive_due(e, job.invited_at):
             invite(e, job)
@@ -61,22 +61,22 @@ def send_keepalives(e, job):
 @internal
 def send_keepalives_forming(e, job):
     """KEEPALIVE to the previous node, which may run and listen while the CONFIG_ACK travels round a large ring."""
-    if job.route == RING and is_keepalive_due(e, job.said_previous):
+    if job.route == RING and is_keepalive_due(e, job.sent_previous):
         header_at(e, packet(e, job, KEEPALIVE, job.previous_address)).source = job.node_index
 
 
 @internal
 def send_keepalives_ring(e, job):
     """KEEPALIVE to both neighbours. The previous node listens until it leaves, also to a node that has left."""
-    if job.next_leave == NOT_YET and is_keepalive_due(e, job.said_next):
+    if job.next_leave == NOT_YET and is_keepalive_due(e, job.sent_next):
         header_at(e, packet(e, job, KEEPALIVE, job.next_address)).source = job.node_index
-    if job.node_mask & ~job.node_left and is_keepalive_due(e, job.said_previous):
+    if job.node_mask & ~job.node_left and is_keepalive_due(e, job.sent_previous):
         header_at(e, packet(e, job, KEEPALIVE, job.previous_address)).source = job.node_index
 
 
 @internal
 def send_keepalives_below(e, job):
-    job.said_below = e.now
+    job.sent_below = e.now
     below = present_below(job)
     while below:
         bit = lowest_bit(below)
@@ -144,7 +144,7 @@ def discount_stall(e, missed):
         job = job_at(e, index)
         if job.state == FREE:
             continue
-        job.stood_still += missed
+        job.stalled_ns += missed
         job.path_proved_at = min(e.now, job.path_proved_at + missed)
         job.heard = min(e.now, job.heard + missed)
         job.heard_next = min(e.now, job.heard_next + missed)

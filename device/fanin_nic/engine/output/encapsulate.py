@@ -9,7 +9,7 @@ from fanin_nic.engine.records.actions import ACTION, ActionKind
 from fanin_nic.engine.records.tables import BODY_SIZE, ENGINE, FULL_BODIES, JOB, Ahead, Counter
 from fanin_nic.engine.records.trace import SENT, trace
 from fanin_nic.engine.slots.arithmetic import WIDE, payload_bytes
-from fanin_nic.engine.slots.contribution import EARLY, HAS_DATA, WANTS_RESULT, is_one_with_data
+from fanin_nic.engine.slots.contribution import AHEAD, HAS_DATA, WANTS_RESULT, is_one_with_data
 from fanin_nic.engine.slots.zero_copy import data_address
 from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import address_of, copy, fill_zero
@@ -24,19 +24,19 @@ ACTION_SIZE = U64(ACTION.itemsize)
 CONTRIBUTION, RESULT = int(Opcode.CONTRIBUTION), int(Opcode.RESULT)
 RING = int(Route.RING)
 HEARS_GROUP = int(Flag.HEARS_GROUP)
-TAKEN = int(Ahead.TAKEN)
-SLOT_FLAGS = HAS_DATA | WANTS_RESULT | WIDE | EARLY  # set anew for each packet
+RECEIVED = int(Ahead.RECEIVED)
+SLOT_FLAGS = HAS_DATA | WANTS_RESULT | WIDE | AHEAD  # set anew for each packet
 
 
 @internal
 def note_sent(e, job, destination):
     """A packet to a neighbour defers its KEEPALIVE by an interval. (In a ring of two both neighbours are one.)"""
     if destination == job.parent_address:
-        job.said_above = e.now
+        job.sent_above = e.now
     if destination == job.next_address:
-        job.said_next = e.now
+        job.sent_next = e.now
     if destination == job.previous_address:
-        job.said_previous = e.now
+        job.sent_previous = e.now
 
 
 @internal_for(ENGINE, JOB, int64, int64, returns=int64)
@@ -122,10 +122,10 @@ def send_contribution(e, job, slot):
     if wants_data(job, slot):
         header.flags |= WANTS_RESULT
     trace(e, job, slot, SENT, 0)
-    if not slot.ahead & TAKEN:  # data from above do not go up again
+    if not slot.ahead & RECEIVED:  # data from above do not go up again
         attach_slot_payload(e, job, slot, index)
         if header.flags & HAS_DATA:
-            header.flags |= slot.flags & EARLY
+            header.flags |= slot.flags & AHEAD
 
 
 @internal

@@ -5,11 +5,11 @@ from fanin_nic.engine.records.function_table import proceed
 from fanin_nic.engine.records.tables import Ahead, Counter, JobState
 from fanin_nic.engine.segments.complete import distribute
 from fanin_nic.engine.segments.data_ahead import MAX_AHEAD, goes_ahead_now, send_ahead
-from fanin_nic.engine.segments.delivery import deliver_early
+from fanin_nic.engine.segments.delivery import deliver_ahead
 from fanin_nic.engine.segments.local_contribution import claim_for_node
 from fanin_nic.engine.segments.rto import note_answer
 from fanin_nic.engine.slots import slot_rule
-from fanin_nic.engine.slots.contribution import CLASS_ONE, EARLY, HAS_DATA, contributor_class, describe, matches
+from fanin_nic.engine.slots.contribution import AHEAD, CLASS_ONE, HAS_DATA, contributor_class, describe, matches
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import copy
 from fanin_wire.abi import Route
@@ -18,13 +18,13 @@ DROP_STALE, DROP_DUPLICATE = int(Counter.DROP_STALE), int(Counter.DROP_DUPLICATE
 DROP_SLOT, DROP_UNEXPECTED = int(Counter.DROP_SLOT), int(Counter.DROP_UNEXPECTED)
 OPEN, FINAL, DONE = slot_rule.OPEN, slot_rule.FINAL, slot_rule.DONE
 ACTIVE, RING = int(JobState.ACTIVE), int(Route.RING)
-TAKEN = int(Ahead.TAKEN)
+RECEIVED = int(Ahead.RECEIVED)
 NO_QUEUE = -1  # no queue of this device has brought the data
 
 
 @internal
-def on_early_result(e, job, header, payload):
-    """Event: RESULT with EARLY. Its data are taken if their slot is free for them; it acknowledges nothing."""
+def on_result_ahead(e, job, header, payload):
+    """Event: RESULT with AHEAD. Its data are taken if their slot is free for them; it acknowledges nothing."""
     slot = slot_at(e, slot_index(job, header.position))
     verdict = slot_rule.verdict(job, slot, header.position)
     if job.state != ACTIVE or not is_whole_message(header):
@@ -85,13 +85,13 @@ def take(e, job, slot, header, payload):
     """Store the data, and give them to ranks and devices below. If the result came first, the position is complete."""
     copy(payload_of(e, job, slot.position), payload, U64(header.length))
     slot.length = header.length
-    slot.flags |= HAS_DATA | EARLY
-    slot.ahead |= TAKEN
+    slot.flags |= HAS_DATA | AHEAD
+    slot.ahead |= RECEIVED
     if slot.lacks_data:
         note_answer(e, job, slot, 0)
         distribute(e, job, slot)
         return
-    if slot.status == 0 and job.rank_mask != ZERO and not deliver_early(e, job, slot, NO_QUEUE, True):
+    if slot.status == 0 and job.rank_mask != ZERO and not deliver_ahead(e, job, slot, NO_QUEUE, True):
         return
     if slot.state == OPEN:
         proceed(e, job, slot)

@@ -10,7 +10,7 @@ from fanin_nic.engine.packets.validate import is_acceptable
 from fanin_nic.engine.records.accessors import U64, ZERO, bit_of, count
 from fanin_nic.engine.records.tables import Counter
 from fanin_nic.engine.slots.arithmetic import CLASS_ALL
-from fanin_nic.engine.slots.contribution import EARLY, contributor_class
+from fanin_nic.engine.slots.contribution import AHEAD, contributor_class
 from fanin_nic.native.compiled import internal
 from fanin_wire.fields import WAIT_BODY, Opcode
 
@@ -46,8 +46,8 @@ def dispatch_position(e, job, header, payload):
         count(e, DROP_NOT_ADDRESSED)
     elif header.opcode == RESULT and contributor_class(header.flags) > CLASS_ALL:
         count(e, DROP_UNEXPECTED)
-    elif header.opcode == RESULT and header.flags & EARLY:
-        early_result.on_early_result(e, job, header, payload)
+    elif header.opcode == RESULT and header.flags & AHEAD:
+        early_result.on_result_ahead(e, job, header, payload)
     elif header.opcode == RESULT:
         tree.on_result(e, job, header, payload)
     elif header.opcode == NEED:

@@ -34,7 +34,7 @@ from fanin_nic.engine.slots.contribution import (
     describe,
     fold_followers,
     has_turns,
-    keep_early,
+    keep_pending,
     order_of_node,
 )
 from fanin_nic.native.codec import equal_under, mask_without
@@ -101,7 +101,7 @@ def take_predicted(e, address, length, source):
         fold_predicted(e, job, slot, child, address + HEADERS_SIZE)
         fold_followers(e, job, slot)
     else:
-        keep_early(e, job, slot, address + HEADERS_SIZE, False, child.predicted_order)
+        keep_pending(e, job, slot, address + HEADERS_SIZE, False, child.predicted_order)
     child.heard = e.now
     count(e, RX_CONTRIBUTION)
     count(e, SEGMENTS)

@@ -60,7 +60,7 @@ def on_contribution(e, job, header, payload):
     if verdict == slot_rule.REPLACE and ring_start(job, header.sid) == U64(job.node_index):
         count(e, DROP_UNEXPECTED)  # the position starts at this node
         return
-    note_arrival(job, header.position)
+    schedule_ack(job, header.position)
     if verdict == slot_rule.STALE:
         count(e, DROP_STALE)
         return
@@ -90,7 +90,7 @@ def on_result(e, job, header, payload):
     slot = slot_at(e, slot_index(job, header.position))
     verdict = slot_rule.verdict(job, slot, header.position)
     if verdict == slot_rule.STALE or (verdict == slot_rule.CURRENT and (slot.state == FINAL or slot.state == DONE)):
-        note_arrival(job, header.position)
+        schedule_ack(job, header.position)
         count(e, DROP_STALE if verdict == slot_rule.STALE else DROP_DUPLICATE)
         return
     if verdict != slot_rule.CURRENT or slot.state != LOCAL:
@@ -99,20 +99,20 @@ def on_result(e, job, header, payload):
     if slot.flags & header.flags & HAS_DATA and header.length != slot.length:
         count(e, DROP_LENGTH)
         return
-    note_arrival(job, header.position)
+    schedule_ack(job, header.position)
     slot.unacked &= ~SENT_CONTRIBUTION  # this result contains the share of the next node, which had our partial
-    slot.first_asked = ZERO  # from now on the result is asked for
+    slot.first_probe_at = ZERO  # from now on the result is asked for
     note_result(slot, header)
     slot.wants = U64(header.rank_bitmap)
     if header.flags & HAS_DATA:
         copy(payload_of(e, job, slot.position), payload, U64(slot.length))
-    slot_rule.occupy(e, job, slot, FINAL)
+    slot_rule.set_state(e, job, slot, FINAL)
     deliver(e, job, slot, payload_of(e, job, slot.position), slot.flags)
     pass_result(e, job, slot, U64(header.node_bitmap))
 
 
 @internal
-def note_arrival(job, position):
+def schedule_ack(job, position):
     """Acknowledge a position at the end of the batch. The previous node is behind by at most the length of the lease,
     and ahead by less than twice that."""
     ahead = distance(position, job.base)
@@ -202,7 +202,7 @@ def on_ack(e, job, header):
                 job.reorder = min(e.reorder, job.reorder * U64(2))
             slot.retries = 0
             slot.unanswered = 0
-            slot.first_asked = ZERO
+            slot.first_probe_at = ZERO
             finish_if_acknowledged(e, job, slot)
     if newest:
         note_progress(e, job)
@@ -225,7 +225,7 @@ def acknowledged_of(header, offset):
 @internal
 def finish_if_acknowledged(e, job, slot):
     if slot.state == FINAL and not slot.unacked:
-        slot_rule.occupy(e, job, slot, DONE)
+        slot_rule.set_state(e, job, slot, DONE)
 
 
 @internal

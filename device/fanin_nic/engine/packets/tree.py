@@ -235,7 +235,7 @@ def on_result(e, job, header, payload):
     elif job.node_mask == ZERO and header.flags & HAS_DATA:  # a NIC: straight into the memory of the ranks
         trace(e, job, slot, RESULT, 0)
         deliver(e, job, slot, payload, slot.flags)
-        slot_rule.occupy(e, job, slot, DONE)
+        slot_rule.set_state(e, job, slot, DONE)
     else:
         if header.flags & HAS_DATA:
             copy(payload_of(e, job, slot.position), payload, U64(slot.length))

@@ -54,7 +54,7 @@ class Ahead(enum.IntFlag):
     """Data that went ahead of the result of their position."""
 
     SENT = 1  # to the devices below
-    TAKEN = 2  # from the device above
+    RECEIVED = 2  # from the device above
 
 
 class Sent(enum.IntFlag):
@@ -201,16 +201,16 @@ JOB = np.dtype(
         ("lost_at", "u8"),  # ns: when a loss was last proved; 0: never
         ("answered_at", "u8"),  # ns: last result, or acknowledgement, of any position
         ("path_proved_at", "u8"),  # ns: last answer to a CONFIG of full length, or the first to a short one after it
-        ("stood_still", "u8"),  # ns for which this device stood still since the job began
+        ("stalled_ns", "u8"),  # ns for which this device stood still since the job began
         ("deadline", "u8"),  # ns: CONFIG or LEAVE is repeated
         ("leaving_since", "u8"),  # ns: when LEAVE was first sent
         ("heard", "u8"),  # ns: last packet from the device above
         ("heard_next", "u8"),  # ring
         ("heard_previous", "u8"),
-        ("said_above", "u8"),  # ns: last packet to the device above
-        ("said_next", "u8"),  # ring
-        ("said_previous", "u8"),
-        ("said_below", "u8"),  # ns: last packet to all devices below
+        ("sent_above", "u8"),  # ns: last packet to the device above
+        ("sent_next", "u8"),  # ring
+        ("sent_previous", "u8"),
+        ("sent_below", "u8"),  # ns: last packet to all devices below
         ("invitation_at", "u8"),  # ns: last invitation of the device above
         ("invited_at", "u8"),  # ns: last invitation to the devices below
         ("queue", "u4", (MAX_CHILDREN,)),  # 1 + queue of each rank bit; 0: none
@@ -245,7 +245,7 @@ SLOT = np.dtype(
         ("state", "u1"),
         ("op", "u1"),
         ("dtype", "u1"),
-        # of the CETH: contributor class, HAS_DATA, WANTS_RESULT (of a rank here), WIDE (holds f32), EARLY (of the data)
+        # of the CETH: contributor class, HAS_DATA, WANTS_RESULT (of a rank here), WIDE (holds f32), AHEAD (of the data)
         ("flags", "u1"),
         ("status", "u1"),  # of a poisoned position
         ("unacked", "u1"),  # ring: Sent
@@ -256,7 +256,7 @@ SLOT = np.dtype(
         ("ahead", "u1"),  # Ahead
         ("lacks_data", "u1"),  # 1: the result came without its data, which are wanted, and lost or late
         ("folded", "u4"),  # reproducible: children that are in the sum, in order
-        ("early", "u8"),  # reproducible: bitmap of the children whose contributions wait for their turn
+        ("pending", "u8"),  # reproducible: bitmap of the children whose contributions wait for their turn
         ("rank_missing", "u8"),  # completion bitmap of this node's ranks
         ("node_missing", "u8"),  # completion bitmap of the devices below (ring: of the previous node)
         ("nodes", "u8"),  # ring: nodes that still have to add
@@ -266,9 +266,9 @@ SLOT = np.dtype(
         ("contributions", "u8"),
         ("sent_at", "u8"),  # ns: when it was last sent, or known to have arrived
         ("deadline", "u8"),  # ns: PROBE
-        # ns, without JOB.stood_still: first PROBE of a series, which a WAIT ends, and last PROBE; 0: none
-        ("first_asked", "u8"),
-        ("last_asked", "u8"),
+        # ns, without JOB.stalled_ns: first PROBE of a series, which a WAIT ends, and last PROBE; 0: none
+        ("first_probe_at", "u8"),
+        ("last_probe_at", "u8"),
         (
             "zero_copy_address",
             "u8",

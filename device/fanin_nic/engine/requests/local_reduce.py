@@ -48,9 +48,9 @@ from fanin_nic.engine.slots.arithmetic import (
     CLASS_ALL,
     accumulate,
     elements_of,
+    finish_result,
     is_computed_wide,
     kernel_address,
-    settle_result,
 )
 from fanin_nic.engine.slots.contribution import CLASS_ONE, SEGMENTS, contributor_class, describe
 from fanin_nic.native.compiled import internal
@@ -73,10 +73,10 @@ class ReduceMode(enum.IntEnum):
 
     BUFFERED = 0  # through a slot
     WAIT = 1  # for other ranks, which are to post it or are behind
-    LOCAL = 2
+    DIRECT = 2
 
 
-BUFFERED, WAIT, LOCAL = (int(reduce_mode) for reduce_mode in ReduceMode)
+BUFFERED, WAIT, DIRECT = (int(reduce_mode) for reduce_mode in ReduceMode)
 
 
 @internal
@@ -122,7 +122,7 @@ def reduce_mode(e, job, request, read):
     if not is_node_local(job) or is_short(job, request) or not is_mapped(request):
         return BUFFERED
     position = U64(request.first + read) & U64(0xFFFFFFFF)
-    mode, sources, ranks = LOCAL, 0, U64(job.rank_mask)
+    mode, sources, ranks = DIRECT, 0, U64(job.rank_mask)
     while ranks:
         rank = lowest_bit(ranks)
         ranks &= ranks - ONE
@@ -147,7 +147,7 @@ def reduce_mode(e, job, request, read):
             return BUFFERED
         else:
             sources += brings(other, entry_of(queue, rank), U64(request.sid + read))
-    if mode == LOCAL and request.contributors == CLASS_ONE and sources != 1:
+    if mode == DIRECT and request.contributors == CLASS_ONE and sources != 1:
         return BUFFERED
     return mode
 
@@ -306,4 +306,4 @@ def reduce_block(e, slot, target, sources, count, done, elements):
         kernel = kernel_address(e, slot.op, slot.dtype)
         for number in range(1, count):
             call_kernel(kernel, target, action_at(e, sources + U64(number)).remote + done, elements)
-    settle_result(e, slot, target, slot.contributions > ONE)
+    finish_result(e, slot, target, slot.contributions > ONE)

@@ -27,7 +27,7 @@ from fanin_nic.engine.records.actions import READ_BYTES, ActionKind
 from fanin_nic.engine.records.function_table import proceed
 from fanin_nic.engine.records.geometry import brings, place_in_message, segment_length, source_of
 from fanin_nic.engine.records.tables import JobState, SlotState
-from fanin_nic.engine.requests.local_reduce import LOCAL, WAIT, advance, append_reduce, reduce_mode
+from fanin_nic.engine.requests.local_reduce import DIRECT, WAIT, advance, append_reduce, reduce_mode
 from fanin_nic.engine.segments.delivery import arrival_limit
 from fanin_nic.engine.segments.local_contribution import begin, contribute_rank
 from fanin_nic.engine.segments.rto import is_lossy
@@ -112,7 +112,7 @@ def serve(e, queue_index, budget):
             how = reduce_mode(e, job, request, segment)
             if how == WAIT:
                 break
-            if how == LOCAL:
+            if how == DIRECT:
                 served += append_reduce(e, job, request, segment)
                 continue
             advance(queue, request, 1)

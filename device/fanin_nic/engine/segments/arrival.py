@@ -6,7 +6,7 @@ from fanin_nic.engine.records.function_table import abort
 from fanin_nic.engine.records.tables import Upward
 from fanin_nic.engine.slots.arithmetic import WIDE, WIDE_ITEM, itemsize, travels_wide
 from fanin_nic.engine.slots.contribution import (
-    EARLY,
+    AHEAD,
     HAS_DATA,
     add_data,
     contributor_class,
@@ -33,7 +33,7 @@ def take_packet(e, job, slot, header, payload, order):
         wide = header.flags & WIDE != 0
         fits = wide == (travels_wide(e, job, slot.op, slot.dtype, contributor_class(slot.flags)) != 0)
         fits = fits and add_data(e, job, slot, payload, message_bytes(e, header, wide), wide, order)
-        slot.flags |= header.flags & EARLY
+        slot.flags |= header.flags & AHEAD
     if fits:
         slot.contributions += U64(header.contributions)
     else:

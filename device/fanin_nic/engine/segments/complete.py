@@ -12,7 +12,7 @@ from fanin_nic.engine.segments.data_ahead import goes_ahead_now, send_ahead
 from fanin_nic.engine.segments.delivery import deliver
 from fanin_nic.engine.segments.rto import start_timer
 from fanin_nic.engine.slots import slot_rule
-from fanin_nic.engine.slots.arithmetic import settle_partial, settle_result
+from fanin_nic.engine.slots.arithmetic import convert_partial, finish_result
 from fanin_nic.engine.slots.contribution import HAS_DATA, WANTS_RESULT, contributor_class, fold_rest, is_one_with_data
 from fanin_nic.engine.slots.slot_rule import waits_for_departed
 from fanin_nic.engine.slots.zero_copy import data_address
@@ -23,7 +23,7 @@ from fanin_wire.abi import ContributorClass, JobFlag, Route, Status
 DONE, LOCAL, FINAL = slot_rule.DONE, slot_rule.LOCAL, slot_rule.FINAL
 SENT_CONTRIBUTION, SENT_RESULT = int(Sent.CONTRIBUTION), int(Sent.RESULT)
 NOTHING, SENT, ANSWERED = (int(state) for state in Upward)
-SENT_AHEAD, TAKEN = int(Ahead.SENT), int(Ahead.TAKEN)
+SENT_AHEAD, RECEIVED = int(Ahead.SENT), int(Ahead.RECEIVED)
 RING = int(Route.RING)
 CLASS_NONE, CLASS_ALL = int(ContributorClass.NONE), int(ContributorClass.ALL)
 OP_MISMATCH = int(Status.OP_MISMATCH)
@@ -45,7 +45,7 @@ def complete(e, job, slot):
     elif slot.upward == ANSWERED:
         distribute(e, job, slot)
     elif slot.upward == SENT:
-        slot_rule.occupy(e, job, slot, LOCAL)
+        slot_rule.set_state(e, job, slot, LOCAL)
     else:
         send_up(e, job, slot)
 
@@ -67,7 +67,7 @@ def send_up(e, job, slot):
 
 
 @internal
-def send_early(e, job, slot):
+def send_up_ahead(e, job, slot):
     """Send the data of a ONE position up without waiting for the headers of the other children."""
     start_timer(e, job, slot)
     send_contribution(e, job, slot)
@@ -77,15 +77,15 @@ def send_early(e, job, slot):
 @internal
 def may_go_up(slot):
     """Whether a slot's data have neither gone up nor come from above."""
-    return slot.upward == NOTHING and not slot.ahead & TAKEN
+    return slot.upward == NOTHING and not slot.ahead & RECEIVED
 
 
 @internal
 def forward(e, job, slot):
     """Send the partial to the device above or the next node, and keep it until the result comes."""
-    slot_rule.occupy(e, job, slot, LOCAL)
+    slot_rule.set_state(e, job, slot, LOCAL)
     if contributor_class(slot.flags) == CLASS_ALL and slot.flags & HAS_DATA and not slot.status:
-        settle_partial(e, job, slot, payload_of(e, job, slot.position))
+        convert_partial(e, job, slot, payload_of(e, job, slot.position))
     start_timer(e, job, slot)
     send_contribution(e, job, slot)
 
@@ -95,7 +95,7 @@ def complete_at_root(e, job, slot):
     """This device is the last to add: round once, then distribute the result."""
     contributors = contributor_class(slot.flags)
     if slot.status == 0 and contributors == CLASS_ALL and slot.flags & HAS_DATA:
-        settle_result(e, slot, payload_of(e, job, slot.position), slot.contributions > ONE)
+        finish_result(e, slot, payload_of(e, job, slot.position), slot.contributions > ONE)
     elif slot.status == 0 and contributors != CLASS_NONE and not slot.flags & HAS_DATA:
         abort(e, job, OP_MISMATCH, 0, job.rank_mask)  # each rank takes another rank for the contributor
         return
@@ -105,7 +105,7 @@ def complete_at_root(e, job, slot):
 @internal
 def distribute(e, job, slot):
     """The slot holds the result: give it to the ranks here and the devices below, or pass it round the ring."""
-    slot_rule.occupy(e, job, slot, FINAL)
+    slot_rule.set_state(e, job, slot, FINAL)
     if job.rank_mask != ZERO:
         deliver(e, job, slot, data_address(e, job, slot), slot.flags)
     if job.route == RING:
@@ -113,7 +113,7 @@ def distribute(e, job, slot):
     elif job.node_mask:
         fan_out(e, job, slot)
     else:
-        slot_rule.occupy(e, job, slot, DONE)
+        slot_rule.set_state(e, job, slot, DONE)
 
 
 @internal
@@ -122,7 +122,7 @@ def fan_out(e, job, slot):
     all if the data went ahead."""
     below = job.node_mask
     wants = ZERO if slot.ahead & SENT_AHEAD else U64(slot.wants)
-    job.said_below = e.now
+    job.sent_below = e.now
     slot.sent_at = e.now
     if goes_to_group(e, job, slot):
         send_result(e, job, slot, e.group, lowest_bit(below), below, wants)
@@ -156,7 +156,7 @@ def pass_result(e, job, slot, nodes):
         start_timer(e, job, slot)
         send_ring_result(e, job, slot)
     elif not slot.unacked:
-        slot_rule.occupy(e, job, slot, DONE)
+        slot_rule.set_state(e, job, slot, DONE)
 
 
 @internal
@@ -176,6 +176,6 @@ def advance_segment(e, job, slot):
         complete(e, job, slot)
     else:
         if is_one_with_data(slot) and job.has_parent and job.route != RING and may_go_up(slot):
-            send_early(e, job, slot)
+            send_up_ahead(e, job, slot)
         if goes_ahead_now(job, slot):
             send_ahead(e, job, slot)

@@ -5,7 +5,7 @@ from fanin_nic.engine.output.encapsulate import copy_result, send_result
 from fanin_nic.engine.output.multicast import serves_by_group
 from fanin_nic.engine.records.accessors import ONE, U64, ZERO, bit_of, child_at, child_index, header_at
 from fanin_nic.engine.records.tables import Ahead
-from fanin_nic.engine.slots.contribution import CLASS_ONE, EARLY, is_one_with_data
+from fanin_nic.engine.slots.contribution import AHEAD, CLASS_ONE, is_one_with_data
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import lowest_bit
 from fanin_wire.abi import Route
@@ -29,7 +29,7 @@ def goes_ahead_now(job, slot):
     """Whether a slot holds data that are due to the devices below."""
     if job.route == RING or job.node_mask == ZERO or slot.ahead & SENT or slot.status:
         return False
-    return is_one_with_data(slot) and slot.flags & EARLY != 0
+    return is_one_with_data(slot) and slot.flags & AHEAD != 0
 
 
 @internal
@@ -42,10 +42,10 @@ def send_ahead(e, job, slot):
     slot.ahead |= SENT
     first = lowest_bit(below)
     if serves_by_group(e, job, below):
-        header_at(e, send_result(e, job, slot, e.group, first, below, below)).flags |= EARLY
+        header_at(e, send_result(e, job, slot, e.group, first, below, below)).flags |= AHEAD
         return
     index = send_result(e, job, slot, child_at(e, child_index(job, first)).address, first, bit_of(first), below)
-    header_at(e, index).flags |= EARLY
+    header_at(e, index).flags |= AHEAD
     below &= below - ONE
     while below:
         bit = lowest_bit(below)

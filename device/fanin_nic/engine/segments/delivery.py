@@ -95,7 +95,7 @@ def fail_write(e, index, end):
             action.status = max(action.status, LOCAL_PROTECTION_ERROR)
             action.byte_length = U64(0)
             return
-    complete_silent(e, write)
+    complete_unsignaled(e, write)
 
 
 @internal
@@ -105,7 +105,7 @@ def is_completion_of(action, write):
 
 
 @internal
-def complete_silent(e, write):
+def complete_unsignaled(e, write):
     """The completion of a request that is not signalled and has failed."""
     action = action_at(e, append(e, COMPLETE))
     queue = queue_at(e, write.queue)
@@ -153,7 +153,7 @@ def deliver_to_queue(e, job, slot, queue_index, payload, flags):
 
 
 @internal
-def deliver_early(e, job, slot, source, is_whole):
+def deliver_ahead(e, job, slot, source, is_whole):
     """The queue `source` has brought the data of a ONE position: ranks of other queues that have contributed get them,
     a message that `is_whole` arrives at those that have not posted. False: the job has ended.
 
@@ -170,13 +170,13 @@ def deliver_early(e, job, slot, source, is_whole):
             continue
         if is_whole and slot.rank_missing & bit_of(rank):
             append_arrival(e, job, slot, queue_index)
-        elif not deliver_early_to(e, job, slot, queue_index):
+        elif not deliver_ahead_to(e, job, slot, queue_index):
             return False
     return True
 
 
 @internal
-def deliver_early_to(e, job, slot, queue_index):
+def deliver_ahead_to(e, job, slot, queue_index):
     """Give the rank of a queue the data of a ONE position, once it has contributed. False: the job has ended.
 
     A request with a deadline waits for all members; so does one for several ranks, which may bring the data as well.

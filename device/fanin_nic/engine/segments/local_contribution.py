@@ -9,10 +9,10 @@ from fanin_nic.engine.records.geometry import brings, segment_length, wants
 from fanin_nic.engine.records.tables import ENGINE
 from fanin_nic.engine.records.trace import RANK_IN, trace
 from fanin_nic.engine.segments.data_ahead import may_go_ahead
-from fanin_nic.engine.segments.delivery import deliver_early, deliver_early_to
+from fanin_nic.engine.segments.delivery import deliver_ahead, deliver_ahead_to
 from fanin_nic.engine.slots import slot_rule
 from fanin_nic.engine.slots.contribution import (
-    EARLY,
+    AHEAD,
     HAS_DATA,
     WANTS_RESULT,
     add_data,
@@ -67,11 +67,11 @@ def rank_of_entry(queue, entry):
 
 
 @internal
-def give_early(e, job, slot, queue_index, request, has_brought):
+def give_ahead(e, job, slot, queue_index, request, has_brought):
     """The rank that brought the data of a ONE position gives them to all, another takes its own. False: job ended."""
     if has_brought:
-        return deliver_early(e, job, slot, queue_index, request.count == 1 and U64(slot.length) == request.length)
-    return deliver_early_to(e, job, slot, queue_index)
+        return deliver_ahead(e, job, slot, queue_index, request.count == 1 and U64(slot.length) == request.length)
+    return deliver_ahead_to(e, job, slot, queue_index)
 
 
 @internal_for(ENGINE, int64, REQUEST_SCALARS, int64, int64, uint64)
@@ -90,19 +90,19 @@ def contribute_rank(e, queue_index, request, number, entry, address):
     elif brings(request, entry, sid):
         length = segment_length(request, sid)
         order = slot.folded if request.source_process else order_of_rank(job, rank)  # a process is read in turn
-        is_early = may_go_ahead(job, request, length)
-        if request.zero_copy and not is_early and not slot.flags & HAS_DATA:
+        goes_ahead = may_go_ahead(job, request, length)
+        if request.zero_copy and not goes_ahead and not slot.flags & HAS_DATA:
             reference_data(e, slot, address, length)
         elif not add_data(e, job, slot, address, length, False, order):
             abort(e, job, OP_MISMATCH, 0, bit_of(rank))
             return
-        if is_early:
-            slot.flags |= EARLY
+        if goes_ahead:
+            slot.flags |= AHEAD
     if wants(request, entry, sid):
         slot.flags |= WANTS_RESULT
     slot.contributions += ONE
     slot.rank_missing &= ~bit_of(rank)
     trace(e, job, slot, RANK_IN, rank)
-    if is_one_with_data(slot) and not give_early(e, job, slot, queue_index, request, brings(request, entry, sid)):
+    if is_one_with_data(slot) and not give_ahead(e, job, slot, queue_index, request, brings(request, entry, sid)):
         return
     proceed(e, job, slot)

@@ -19,15 +19,15 @@ MIN_SERIES = U64(2) * MAX_RTO  # ns: at least three PROBEs, however short the de
 def abort_if_repair_fails(e, job, slot, is_next):
     """A PROBE for a position is due: end the job if the first of its series is older than the detection time; returns
     whether it did. A neighbour that is silent as well counts as lost elsewhere."""
-    clock = max(ONE, U64(e.now) - job.stood_still)
+    clock = max(ONE, U64(e.now) - job.stalled_ns)
     heard = U64(job.heard_next if is_next else job.heard)
     begins = e.now - heard > e.detection // U64(2) or (is_next and not job.next_has_answered)
-    begins = begins or slot.first_asked == ZERO or clock - slot.last_asked > max(e.detection // U64(2), MAX_RTO)
-    slot.last_asked = clock
+    begins = begins or slot.first_probe_at == ZERO or clock - slot.last_probe_at > max(e.detection // U64(2), MAX_RTO)
+    slot.last_probe_at = clock
     if begins:
-        slot.first_asked = clock
+        slot.first_probe_at = clock
         return False
-    if clock - slot.first_asked <= max(e.detection, MIN_SERIES):
+    if clock - slot.first_probe_at <= max(e.detection, MIN_SERIES):
         return False
     abort_path(e, job, is_next)
     return True

@@ -170,7 +170,7 @@ def note_wait(e, job, slot):
     """A WAIT came: the receiver has the position. Probe again after a time that doubles."""
     slot.out_of_order = 0
     slot.unanswered = 0
-    slot.first_asked = ZERO
+    slot.first_probe_at = ZERO
     slot.sent_at = e.now
     slot.deadline = e.now + min(e.keepalive, current_rto(e, job) << U64(min(slot.retries, 8)))
     e.next_deadline = min(e.next_deadline, slot.deadline)

@@ -93,7 +93,7 @@ def accumulate(e, slot, target, data, wide):
 
 
 @internal
-def settle_partial(e, job, slot, target):
+def convert_partial(e, job, slot, target):
     """Bring the partial of a slot into the form in which it is sent."""
     if travels_wide(e, job, slot.op, slot.dtype, (slot.flags >> CLASS_SHIFT) & CLASS_MASK):
         widen(e, slot, target)
@@ -102,7 +102,7 @@ def settle_partial(e, job, slot, target):
 
 
 @internal
-def settle_result(e, slot, target, shared):
+def finish_result(e, slot, target, shared):
     """The division of MEAN (shared: by more than one contributor), and the rounding."""
     if slot.op == MEAN and shared:
         if is_computed_wide(e, slot.op, slot.dtype):

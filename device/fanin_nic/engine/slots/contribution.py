@@ -31,7 +31,7 @@ from fanin_wire.fields import CLASS_MASK, CLASS_SHIFT, Flag
 
 REPRODUCIBLE = int(JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE)
 HAS_DATA = int(Flag.HAS_DATA)
-EARLY = int(Flag.EARLY)
+AHEAD = int(Flag.AHEAD)
 WANTS_RESULT = int(Flag.WANTS_RESULT)
 CLASS_ONE = int(ContributorClass.ONE)
 NOTHING = int(Upward.NOTHING)
@@ -98,7 +98,7 @@ def add_data(e, job, slot, address, length, wide, order):
         fold(e, job, slot, address, wide)
         fold_followers(e, job, slot)
     else:
-        keep_early(e, job, slot, address, wide, order)
+        keep_pending(e, job, slot, address, wide, order)
     count(e, SEGMENTS)
     return True
 
@@ -112,8 +112,8 @@ def has_turns(job, slot):
 @internal
 def fold_followers(e, job, slot):
     """Fold what has waited for the children that are now in the sum."""
-    while slot.early and slot.early & bit_of(slot.folded) != ZERO:
-        fold_early(e, job, slot, slot.folded)
+    while slot.pending and slot.pending & bit_of(slot.folded) != ZERO:
+        fold_pending(e, job, slot, slot.folded)
 
 
 @internal
@@ -136,18 +136,18 @@ def contribution_bytes(e, slot, wide):
 
 
 @internal
-def keep_early(e, job, slot, address, wide, order):
+def keep_pending(e, job, slot, address, wide, order):
     """Keep a contribution until its turn."""
-    slot.early |= bit_of(order)
+    slot.pending |= bit_of(order)
     if U64(order) >= count_bits(job.rank_mask):
-        copy(early_buffer(e, job, slot, order), address, contribution_bytes(e, slot, wide))
+        copy(pending_buffer(e, job, slot, order), address, contribution_bytes(e, slot, wide))
 
 
 @internal
-def early_data(e, job, slot, order):
+def pending_data(e, job, slot, order):
     """Address of a kept contribution."""
     if U64(order) >= count_bits(job.rank_mask):
-        return early_buffer(e, job, slot, order)
+        return pending_buffer(e, job, slot, order)
     return data_of_rank(e, job, slot, order)
 
 
@@ -169,27 +169,27 @@ def data_of_rank(e, job, slot, order):
 
 
 @internal
-def early_buffer(e, job, slot, order):
+def pending_buffer(e, job, slot, order):
     """Address of a device's buffer. If there are ranks, the first buffer has their sum."""
     ranks = int64(count_bits(job.rank_mask))
     return buffer_of(e, job, slot.position, int64(order) - max(ranks - 1, 0))
 
 
 @internal
-def fold_early(e, job, slot, order):
-    slot.early &= ~bit_of(order)
-    fold(e, job, slot, early_data(e, job, slot, order), is_early_wide(e, job, slot, order))
+def fold_pending(e, job, slot, order):
+    slot.pending &= ~bit_of(order)
+    fold(e, job, slot, pending_data(e, job, slot, order), is_pending_wide(e, job, slot, order))
 
 
 @internal
 def fold_rest(e, job, slot):
     """All are in: fold what still waits for a child without data."""
-    while slot.early != ZERO:
-        fold_early(e, job, slot, lowest_bit(slot.early))
+    while slot.pending != ZERO:
+        fold_pending(e, job, slot, lowest_bit(slot.pending))
 
 
 @internal
-def is_early_wide(e, job, slot, order):
+def is_pending_wide(e, job, slot, order):
     """Whether a kept contribution is f32. In a job with WIDE partials those of devices are, those of ranks are not."""
     below = U64(order) >= count_bits(job.rank_mask)
     return below and travels_wide(e, job, slot.op, slot.dtype, contributor_class(slot.flags))

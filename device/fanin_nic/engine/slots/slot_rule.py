@@ -44,7 +44,7 @@ def claim(e, job, slot, position):
     if slot.state != DONE:
         trace(e, job, slot, FREED, 0)
     slot.position = position
-    occupy(e, job, slot, OPEN)
+    set_state(e, job, slot, OPEN)
     slot.flags = 0
     slot.status = 0
     slot.unacked = 0
@@ -52,11 +52,11 @@ def claim(e, job, slot, position):
     slot.retries = 0
     slot.out_of_order = 0
     slot.unanswered = 0
-    slot.first_asked = ZERO
+    slot.first_probe_at = ZERO
     slot.ahead = 0
     slot.lacks_data = 0
     slot.folded = 0
-    slot.early = ZERO
+    slot.pending = ZERO
     slot.zero_copy_address = ZERO
     slot.contributions = ZERO
     slot.delivered = ZERO
@@ -68,7 +68,7 @@ def claim(e, job, slot, position):
 
 
 @internal_for(ENGINE, JOB, SLOT, int64)
-def occupy(e, job, slot, state):
+def set_state(e, job, slot, state):
     """Change the state of a slot, and count the slots with data and those in flight."""
     before, after = slot.state, state
     slot.state = after

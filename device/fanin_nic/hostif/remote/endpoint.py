@@ -12,7 +12,7 @@ import numpy as np
 
 from fanin_nic.engine.records.actions import ACTION
 from fanin_nic.hostif.mapping import ControlRegion
-from fanin_nic.hostif.remote.queue_pair import settle
+from fanin_nic.hostif.remote.queue_pair import drain_requests
 from fanin_nic.hostif.remote.records import (
     ALL_SLOTS,
     MAX_REGIONS,
@@ -38,7 +38,7 @@ RETRIES = 6  # the most that ends: rxe takes 7 as "without end"
 ANY_NUMBER = 7  # retries while the other side has no buffer: for ever
 NO_BUFFER_TIMER = 1  # 10 us
 TICK = 4.096e-6  # s: the time-out of a queue pair is 2^n ticks
-LONGEST_TIMEOUT = 18
+MAX_TIMEOUT = 18
 PSN_BITS = 24
 RECEIVED = 2 << 32  # number of a receive: hostif/remote/queue_pair.py
 
@@ -210,19 +210,25 @@ class Endpoint:
         ctypes.memmove(byref(attributes, ibv.QueuePairAttributes.ah_attr.offset), byref(way), ctypes.sizeof(way))
         self._modify(
             attributes,
-            ibv.STATE | ibv.AV | ibv.PATH_MTU | ibv.OTHER_NUMBER | ibv.RECEIVE_PSN | ibv.MOST_ANSWERED | ibv.RNR_TIMER,
+            ibv.STATE
+            | ibv.AV
+            | ibv.PATH_MTU
+            | ibv.OTHER_NUMBER
+            | ibv.RECEIVE_PSN
+            | ibv.MAX_DEST_RD_ATOMIC
+            | ibv.RNR_TIMER,
         )
         attributes.qp_state, attributes.sq_psn = ibv.RTS, self.psn
         attributes.timeout, attributes.retry_cnt, attributes.rnr_retry = self._timeout(), RETRIES, ANY_NUMBER
         attributes.max_rd_atomic = reads
         self._modify(
-            attributes, ibv.STATE | ibv.TIMEOUT | ibv.RETRIES | ibv.RNR_RETRIES | ibv.SEND_PSN | ibv.MOST_READS
+            attributes, ibv.STATE | ibv.TIMEOUT | ibv.RETRIES | ibv.RNR_RETRIES | ibv.SEND_PSN | ibv.MAX_RD_ATOMIC
         )
 
     def _timeout(self) -> int:
         """Time-out of the queue pair, as 2^n ticks: within the patience including all retries."""
         found = 1
-        while found < LONGEST_TIMEOUT and TICK * 2 ** (found + 1) * (RETRIES + 1) <= self._patience:
+        while found < MAX_TIMEOUT and TICK * 2 ** (found + 1) * (RETRIES + 1) <= self._patience:
             found += 1
         return found
 
@@ -258,7 +264,7 @@ class Endpoint:
     def erase(self, start: int, key: int) -> None:
         """Forget memory of the client, which nothing reaches after the return."""
         self._erase(start, key)
-        settle(self.state)
+        drain_requests(self.state)
 
     def _erase(self, start: int, key: int) -> None:
         count = int(self.record[0]["region_count"])

@@ -81,12 +81,12 @@ def await_room(remote):
     """Wait until the queue pair takes another request. A client that keeps it full for long is lost."""
     until = uint64(0)
     while not remote.broken and remote.posted >= SEND_DEPTH:
-        until = be_patient(remote, until)
+        until = poll_or_sleep(remote, until)
     return not remote.broken
 
 
 @compiled
-def be_patient(remote, until):
+def poll_or_sleep(remote, until):
     """Take completions; if there are none, sleep a little. until: result of the last call, first 0. After `patience`
     the queue pair counts as broken."""
     if reap(remote):
@@ -144,11 +144,11 @@ def take_message(remote, immediate):
 
 
 @compiled
-def settle(address):
+def drain_requests(address):
     """Wait until all requests of a client are complete, so that none reaches memory that it has taken back."""
     remote, until = remote_at(uint64(address)), uint64(0)
     while not remote.broken and remote.posted:
-        until = be_patient(remote, until)
+        until = poll_or_sleep(remote, until)
 
 
 @compiled

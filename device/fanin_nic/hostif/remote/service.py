@@ -7,7 +7,7 @@ import numpy as np
 from fanin_nic.hostif.engine_port import Refused
 from fanin_nic.hostif.remote import address
 from fanin_nic.hostif.remote.endpoint import VerbsDevice
-from fanin_nic.hostif.remote.stream import AddressInUse, StreamListener
+from fanin_nic.hostif.remote.stream import AddressInUse, TcpListener
 from fanin_nic.hostif.remote.token import BadToken, is_token, read_token
 from fanin_nic.port.verbs.opening import VerbsFailed
 from fanin_wire import abi
@@ -30,7 +30,7 @@ class RemoteService:
                 self._token = read_token(token_file)
                 self.device = VerbsDevice(where.device, where.address)
                 undo.callback(self.device.close)
-                self.listener = StreamListener(where, detection)
+                self.listener = TcpListener(where, detection)
                 undo.callback(self.listener.close)
                 self._resources = undo.pop_all()
         except (BadToken, VerbsFailed, AddressInUse) as error:

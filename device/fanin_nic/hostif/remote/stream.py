@@ -18,7 +18,7 @@ class AddressInUse(RuntimeError):
     """The TCP socket can not be bound: cause, then remedy."""
 
 
-class StreamListener(Accepting):
+class TcpListener(Accepting):
     """Listens at an address. Raises AddressInUse."""
 
     def __init__(self, place: HostAddress, detection: float) -> None:

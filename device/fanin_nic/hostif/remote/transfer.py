@@ -16,7 +16,7 @@ from fanin_nic.hostif.remote.queue_pair import (
     WRITE,
     WRITE_WITH_IMMEDIATE,
     WRITTEN,
-    be_patient,
+    poll_or_sleep,
     post,
 )
 from fanin_nic.hostif.remote.records import (
@@ -124,7 +124,7 @@ def reserve(remote):
     skipped = ROOM - place if ROOM - place < uint64(MAX_WRITE) else uint64(0)
     until = uint64(0)
     while not remote.broken and remote.written - remote.freed + skipped + uint64(MAX_WRITE) > ROOM:
-        until = be_patient(remote, until)
+        until = poll_or_sleep(remote, until)
     return int64(NOWHERE) if remote.broken else int64(skipped)
 
 

@@ -65,7 +65,7 @@ REMEDY = "run as root or with CAP_NET_RAW, and see that the device allows steeri
 
 # struct verbs_context, from the struct ibv_context on
 CREATE, DESTROY, SIZE = -80, -96, -8
-LEAST_SIZE = 424  # of a struct verbs_context that reaches DESTROY
+MIN_SIZE = 424  # of a struct verbs_context that reaches DESTROY
 ABI_COMPAT, EXTENDED = 320, (1 << 64) - 1  # in struct ibv_context: whether it has a struct verbs_context
 
 
@@ -90,7 +90,7 @@ def rule(port: int, mac: int, address: str) -> np.ndarray:
 def _function(context: int, offset: int) -> int:
     """Address of a function of struct verbs_context; 0: the device lacks it."""
     has_extension = c_void_p.from_address(context + ABI_COMPAT).value == EXTENDED
-    if not has_extension or int(c_void_p.from_address(context + SIZE).value or 0) < LEAST_SIZE:
+    if not has_extension or int(c_void_p.from_address(context + SIZE).value or 0) < MIN_SIZE:
         return 0
     return int(c_void_p.from_address(context + offset).value or 0)
 

@@ -15,7 +15,7 @@ from fanin_wire.fields import IPV4_UDP_SIZE, UDP_PORT
 
 ETHERNET_SIZE = 14
 HEADERS_SIZE = ETHERNET_SIZE + IPV4_UDP_SIZE
-LEAST_FRAME = 60  # bytes without the checksum (IEEE 802.3, 3.2.8); padded with zeros
+MIN_FRAME = 60  # bytes without the checksum (IEEE 802.3, 3.2.8); padded with zeros
 
 SOURCE_MAC, ETHER_TYPE = 6, 12  # offsets in a frame
 VERSION, TOTAL_LENGTH, IDENTIFICATION, FRAGMENT = ETHERNET_SIZE, 16, 18, 20
@@ -82,10 +82,10 @@ def write_headers(frame, own, neighbour, source, destination, source_port, size,
     store_be16(frame + uint64(UDP_LENGTH), uint32(UDP_HEADER_SIZE + size))
     store_be16(frame + uint64(UDP_CHECKSUM), uint32(0))
     length = HEADERS_SIZE + size
-    if length >= LEAST_FRAME:
+    if length >= MIN_FRAME:
         return length
-    fill_zero(frame + uint64(length), uint64(LEAST_FRAME - length))
-    return int64(LEAST_FRAME)
+    fill_zero(frame + uint64(length), uint64(MIN_FRAME - length))
+    return int64(MIN_FRAME)
 
 
 @compiled

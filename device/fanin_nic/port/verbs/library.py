@@ -13,7 +13,7 @@ RESET, INIT, RTR, RTS = 0, 1, 2, 3  # enum ibv_qp_state
 # enum ibv_qp_attr_mask
 STATE, ACCESS_FLAGS, P_KEY_INDEX, PORT, Q_KEY, AV, PATH_MTU = 1, 1 << 3, 1 << 4, 1 << 5, 1 << 6, 1 << 7, 1 << 8
 TIMEOUT, RETRIES, RNR_RETRIES, RECEIVE_PSN = 1 << 9, 1 << 10, 1 << 11, 1 << 12
-MOST_READS, RNR_TIMER, SEND_PSN, MOST_ANSWERED, OTHER_NUMBER = 1 << 13, 1 << 15, 1 << 16, 1 << 17, 1 << 20
+MAX_RD_ATOMIC, RNR_TIMER, SEND_PSN, MAX_DEST_RD_ATOMIC, OTHER_NUMBER = 1 << 13, 1 << 15, 1 << 16, 1 << 17, 1 << 20
 ROCE_V2 = 2  # IBV_GID_TYPE_ROCE_V2
 ACTIVE = 4  # IBV_PORT_ACTIVE
 ASYNC_FD = 268  # offset in struct ibv_context

@@ -262,7 +262,7 @@ class QueuePair:
     def _listen(self) -> None:
         """Ask for packets. The network knows the number of a UD queue pair, so it needs nothing."""
 
-    def mend(self) -> None:
+    def recover(self) -> None:
         """Restore a queue pair that compiled code has marked as broken; what it held is lost. Raises VerbsFailed."""
         self._modify(ibv.RESET, 0)
         poll = ctypes.CFUNCTYPE(ctypes.c_int, c_void_p, ctypes.c_int, c_void_p)(self._function(records.POLL))

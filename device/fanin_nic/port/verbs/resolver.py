@@ -24,14 +24,14 @@ from fanin_nic.port.verbs.events import Watch
 from fanin_nic.port.verbs.opening import VerbsFailed
 from fanin_nic.port.verbs.queue_pair import QueuePair
 from fanin_nic.port.verbs.records import MULTICAST_QUEUE_PAIR
-from fanin_nic.port.verbs.wake import BROKEN, HANDLE, MARK, QUEUE_PAIR, WANTED
+from fanin_nic.port.verbs.wake import BROKEN, DESTINATION_WANTED, HANDLE, QUEUE_PAIR, WANTED
 from fanin_wire.resolution import RESOLUTION_PORT, Kind, Message, decode, encode
 
-REPEAT_SECONDS, MOST_REPEAT_SECONDS = 0.05, 1.0  # between questions without an answer: ever longer
+REPEAT_SECONDS, MAX_REPEAT_SECONDS = 0.05, 1.0  # between questions without an answer: ever longer
 TRIES = 8  # questions, few since forged addresses may cause them; then only the next packet asks again
 LOOK_SECONDS = 0.25  # between checks for silent devices
 MESSAGES = 64  # taken in one turn
-MEND_SECONDS, MOST_MEND_SECONDS = 0.05, 5.0  # between attempts, doubled each time
+RECOVERY_SECONDS, MAX_RECOVERY_SECONDS = 0.05, 5.0  # between attempts, doubled each time
 RECEIVE_BYTES = 2048
 
 log = logging.getLogger(__name__)
@@ -55,8 +55,8 @@ class Resolver:
         self.watch = Watch(queue_pair)
         self._unreachable: set[str] = set()  # named in the log once
         self._counted = np.zeros((2, PEER_SLOTS), np.uint64)
-        self._look_due = self._mend_due = 0.0
-        self._mend_pause = MEND_SECONDS
+        self._look_due = self._recovery_due = 0.0
+        self._recovery_pause = RECOVERY_SECONDS
         self._stop = False
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         try:
@@ -79,7 +79,7 @@ class Resolver:
     def _run(self) -> None:
         while not self._stop:
             now = time.monotonic()
-            self._mend(now)
+            self._recover(now)
             self._look(now)
             self._ask(now)
             descriptors = [self._socket.fileno(), self._queue_pair.wake_fd, self._queue_pair.async_fd]
@@ -87,7 +87,7 @@ class Resolver:
             if self._queue_pair.wake_fd in readable:
                 os.eventfd_read(self._queue_pair.wake_fd)
             if self._queue_pair.async_fd in readable and self.watch.take():
-                self._mend_due, self._mend_pause = 0.0, MEND_SECONDS
+                self._recovery_due, self._recovery_pause = 0.0, RECOVERY_SECONDS
             self._collect_wanted()
             for _ in range(MESSAGES):
                 if not self._take_message():
@@ -99,7 +99,7 @@ class Resolver:
         if self._queue_pair.handles:
             dues.append(self._look_due)
         if self._is_broken():
-            dues.append(self._mend_due)
+            dues.append(self._recovery_due)
         return max(0.0, min(dues) - now) if dues else None
 
     def _is_broken(self) -> bool:
@@ -109,33 +109,33 @@ class Resolver:
     def _address(self, row: int) -> int:
         return int(self._destinations.ctypes.data) + row * DESTINATION.itemsize
 
-    def _mend(self, now: float) -> None:
-        if not self._is_broken() or now < self._mend_due:
+    def _recover(self, now: float) -> None:
+        if not self._is_broken() or now < self._recovery_due:
             return
         if not self.watch.is_active():  # it would fail again
-            self._put_off_mending(now)
+            self._postpone_recovery(now)
             return
         name, status = self._queue_pair.name, int(self._record[0]["status"])
         try:
-            self._queue_pair.mend()
+            self._queue_pair.recover()
         except VerbsFailed as error:
-            if self._mend_pause == MEND_SECONDS:  # log it once
+            if self._recovery_pause == RECOVERY_SECONDS:  # log it once
                 cause = f"the queue pair on {name} has failed (status {status}) and stays down: {error}"
                 log.error("%s; restart this device when the verbs device is back", cause)
-            self._put_off_mending(now)
+            self._postpone_recovery(now)
             return
         log.warning("the queue pair on %s had failed (status %d) and is up again", name, status)
-        self._mend_due, self._mend_pause = now + MEND_SECONDS, MEND_SECONDS
+        self._recovery_due, self._recovery_pause = now + RECOVERY_SECONDS, RECOVERY_SECONDS
 
-    def _put_off_mending(self, now: float) -> None:
-        self._mend_due = now + self._mend_pause
-        self._mend_pause = min(2 * self._mend_pause, MOST_MEND_SECONDS)
+    def _postpone_recovery(self, now: float) -> None:
+        self._recovery_due = now + self._recovery_pause
+        self._recovery_pause = min(2 * self._recovery_pause, MAX_RECOVERY_SECONDS)
 
     def _collect_wanted(self) -> None:
         """Put a question for each wanted destination. A mark set after this wakes again."""
         shared_words.exchange(self._queue_pair.state + WANTED, 0)
         for row in map(int, np.flatnonzero(self._destinations["wanted"][:PEER_SLOTS])):
-            shared_words.store_release(self._address(row) + MARK, 0)
+            shared_words.store_release(self._address(row) + DESTINATION_WANTED, 0)
             self._want(row)
 
     def _look(self, now: float) -> None:
@@ -173,7 +173,7 @@ class Resolver:
             if question.tries == TRIES:
                 del self._questions[address]
                 continue
-            question.due = now + min(REPEAT_SECONDS * 2**question.tries, MOST_REPEAT_SECONDS)
+            question.due = now + min(REPEAT_SECONDS * 2**question.tries, MAX_REPEAT_SECONDS)
             question.tries += 1
             if self._put(question, address):
                 del self._questions[address]

@@ -11,7 +11,7 @@ from fanin_nic.port.verbs.send import reclaim
 from fanin_nic.port.verbs.wake import fail, is_broken
 
 NOT_AT_ALL = uint64(0)
-UNTIL_MENDED = uint64(50_000_000)  # ns
+RECOVERY_POLL_NS = uint64(50_000_000)  # ns
 UNTIL_EVENT = uint64(1 << 62)
 
 
@@ -26,18 +26,18 @@ def longest_sleep(verbs_address):
         reclaim(verbs, verbs.send_depth)
     _take_events(verbs)
     if is_broken(verbs):
-        return UNTIL_MENDED
+        return RECOVERY_POLL_NS
     if verbs.waiting:
         return NOT_AT_ALL
     verbs.asked_event = 1
     call_library(verbs.request_event, verbs.receive_queue, uint64(0), uint64(0))
     give_back(verbs)
     if is_broken(verbs):
-        return UNTIL_MENDED
+        return RECOVERY_POLL_NS
     found = int64(call_library(verbs.poll, verbs.receive_queue, uint64(1), verbs.completions))
     if found < 0:
         fail(verbs, -found)
-        return UNTIL_MENDED
+        return RECOVERY_POLL_NS
     verbs.waiting = found
     return NOT_AT_ALL if found else UNTIL_EVENT
 

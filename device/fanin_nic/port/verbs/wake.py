@@ -18,7 +18,7 @@ from fanin_nic.port.verbs.records import VERBS
 
 EVENT_BYTES = 8
 BROKEN, WANTED = (VERBS.fields[name][1] for name in ("broken", "wanted"))  # type: ignore[index]
-HANDLE, QUEUE_PAIR, MARK = (
+HANDLE, QUEUE_PAIR, DESTINATION_WANTED = (
     DESTINATION.fields[name][1]  # type: ignore[index]
     for name in ("handle", "queue_pair", "wanted")
 )
@@ -44,14 +44,14 @@ def is_broken(verbs):
 @compiled
 def want(verbs, destination):
     """Let the resolver ask for a destination."""
-    store_release(address_of(destination) + uint64(MARK), uint32(1))
+    store_release(address_of(destination) + uint64(DESTINATION_WANTED), uint32(1))
     wake(verbs)
 
 
 @compiled
 def is_wanted(destination):
     """Whether the resolver has yet to ask for a destination."""
-    return load_relaxed(address_of(destination) + uint64(MARK)) != 0
+    return load_relaxed(address_of(destination) + uint64(DESTINATION_WANTED)) != 0
 
 
 @compiled

@@ -17,7 +17,7 @@ from fanin_nic.transport.records.accessors import (
     action_at,
     count,
     network_header,
-    pieces_of_receive,
+    sges_of_receive,
 )
 from fanin_nic.transport.records.tables import Counter
 from fanin_wire.fields import ICRC_SIZE, IPV4_UDP_SIZE
@@ -46,7 +46,7 @@ def on_datagram(t, q, packet, data, length, source):
 def deliver(t, q, packet, data, length, source):
     """Write a datagram to the oldest receive request, and complete it, if it fits."""
     request = oldest_receive(t, q)
-    pieces, number = pieces_of_receive(request), int64(request.sge_count)
+    pieces, number = sges_of_receive(request), int64(request.sge_count)
     if length > int64(q.mtu) or U64(length + GRH_SIZE) > request.length:
         count(t, DROP_LENGTH)
         return

@@ -6,7 +6,7 @@ from fanin_nic.native.compiled import internal
 from fanin_nic.transport.memory.regions import find_region, process_of, translate
 from fanin_nic.transport.output.action_table import append
 from fanin_nic.transport.output.encapsulate import add_piece
-from fanin_nic.transport.records.accessors import U64, action_at, piece_at, sge_at
+from fanin_nic.transport.records.accessors import U64, action_at, sge_address, sge_at
 from fanin_nic.transport.records.actions import ActionKind
 from fanin_wire.verbs import Access
 
@@ -19,7 +19,7 @@ LOCAL_READ = 0  # every region allows it
 def length_of(pieces, number):
     total = 0
     for index in range(number):
-        total += int64(sge_at(piece_at(pieces, index)).length)
+        total += int64(sge_at(sge_address(pieces, index)).length)
     return total
 
 
@@ -27,7 +27,7 @@ def length_of(pieces, number):
 def allows(t, q, pieces, number, access):
     """Whether all nonempty pieces are in regions that allow an access."""
     for index in range(number):
-        piece = sge_at(piece_at(pieces, index))
+        piece = sge_at(sge_address(pieces, index))
         if piece.length and not find_region(t, q, piece.lkey, piece.address, piece.length, access):
             return False
     return True
@@ -40,7 +40,7 @@ def gather(t, q, send, pieces, number, offset, length):
     for index in range(number):
         if left == 0:
             break
-        piece = sge_at(piece_at(pieces, index))
+        piece = sge_at(sge_address(pieces, index))
         size = int64(piece.length)
         if skip >= size:
             skip -= size
@@ -72,7 +72,7 @@ def scatter(t, q, pieces, number, offset, data, length):
     for index in range(number):
         if left == 0:
             break
-        piece = sge_at(piece_at(pieces, index))
+        piece = sge_at(sge_address(pieces, index))
         size = int64(piece.length)
         if skip >= size:
             skip -= size

@@ -11,13 +11,13 @@ from fanin_wire.abi import MAX_SGE
 
 ACTION_OVERFLOW = int(Counter.ACTION_OVERFLOW)
 ACTION_SIZE = U64(ACTION.itemsize)
-MOST_OF_A_PACKET = 2 * MAX_SGE + 4  # actions of one packet, received or sent
+MAX_ACTIONS_PER_PACKET = 2 * MAX_SGE + 4  # actions of one packet, received or sent
 
 
 @internal
 def has_room(t):
     """Whether the actions of one more packet fit."""
-    return int64(t.action_count) + MOST_OF_A_PACKET <= int64(t.actions)
+    return int64(t.action_count) + MAX_ACTIONS_PER_PACKET <= int64(t.actions)
 
 
 @internal_for(TRANSPORT, int64, returns=int64)

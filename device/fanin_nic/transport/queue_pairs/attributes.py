@@ -3,12 +3,12 @@
 
 from typing import NamedTuple
 
-from fanin_wire.rocev2 import MOST_RETRIES, PATH_MTUS, PSN_BITS, QPN_BITS, RNR_TIMES_NS, Transport
+from fanin_wire.rocev2 import MAX_RETRIES, PATH_MTUS, PSN_BITS, QPN_BITS, RNR_TIMES_NS, Transport
 from fanin_wire.verbs import MAX_RD_ATOMIC
 from fanin_wire.verbs import Attribute as A
 from fanin_wire.verbs import QueuePairState as S
 
-MOST_TIMEOUT = 31
+MAX_TIMEOUT = 31
 
 
 class AttributesInvalid(ValueError):
@@ -77,9 +77,9 @@ VALUES: dict[A, tuple[str, range | tuple[int, ...]]] = {
     A.MAX_DEST_RD_ATOMIC: ("most_responses", range(MAX_RD_ATOMIC + 1)),
     A.MAX_QP_RD_ATOMIC: ("most_reads", range(MAX_RD_ATOMIC + 1)),
     A.MIN_RNR_TIMER: ("rnr_timer", range(len(RNR_TIMES_NS))),
-    A.TIMEOUT: ("timeout", range(MOST_TIMEOUT + 1)),
-    A.RETRY_CNT: ("retry_count", range(MOST_RETRIES + 1)),
-    A.RNR_RETRY: ("rnr_retry", range(MOST_RETRIES + 1)),
+    A.TIMEOUT: ("timeout", range(MAX_TIMEOUT + 1)),
+    A.RETRY_CNT: ("retry_count", range(MAX_RETRIES + 1)),
+    A.RNR_RETRY: ("rnr_retry", range(MAX_RETRIES + 1)),
     A.CUR_STATE: ("", range(len(S))),
     A.EN_SQD_ASYNC_NOTIFY: ("", range(2)),
 }

@@ -76,18 +76,18 @@ def original_index(q, counter):
 
 
 @internal
-def pieces_of_send(request):
+def sges_of_send(request):
     """Address of the pieces of a request to send, or its inline data."""
     return address_of(request) + _SEND_SGE
 
 
 @internal
-def pieces_of_receive(request):
+def sges_of_receive(request):
     return address_of(request) + _RECEIVE_SGE
 
 
 @internal
-def piece_at(pieces, number):
+def sge_address(pieces, number):
     """Address of piece `number` of a list."""
     return U64(pieces) + U64(number) * _SGE_SIZE
 

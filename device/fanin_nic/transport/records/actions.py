@@ -15,7 +15,7 @@ import enum
 import numpy as np
 
 from fanin_wire.fields import BTH
-from fanin_wire.rocev2 import MOST_HEADERS
+from fanin_wire.rocev2 import MAX_HEADERS
 
 
 class ActionKind(enum.IntEnum):
@@ -28,7 +28,7 @@ class ActionKind(enum.IntEnum):
     COMPLETE = 6  # a completion queue entry
 
 
-HEADER_ROOM = BTH.size + MOST_HEADERS
+HEADER_ROOM = BTH.size + MAX_HEADERS
 
 ACTION = np.dtype(
     [

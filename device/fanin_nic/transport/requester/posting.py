@@ -8,11 +8,11 @@ from fanin_nic.transport.memory.pieces import length_of
 from fanin_nic.transport.records.accessors import (
     U64,
     make_ready,
-    pieces_of_receive,
     receive_index,
     receive_row,
     send_index,
     send_row,
+    sges_of_receive,
     shared_index,
     shared_row,
 )
@@ -69,4 +69,4 @@ def fill_receive(request, wqe):
     """Make the RECEIVE_WQE at an address a request."""
     copy(address_of(request), U64(wqe), RECEIVE_WQE_SIZE)
     request.sge_count = min(int64(request.sge_count), MAX_SGE)
-    request.length = length_of(pieces_of_receive(request), int64(request.sge_count))
+    request.length = length_of(sges_of_receive(request), int64(request.sge_count))

@@ -7,7 +7,7 @@ from fanin_nic.native.memory import address_of
 from fanin_nic.transport.memory.pieces import scatter
 from fanin_nic.transport.output.action_table import append
 from fanin_nic.transport.queue_pairs.failure import fail_send
-from fanin_nic.transport.records.accessors import U64, action_at, count, pieces_of_send, send_index, send_row
+from fanin_nic.transport.records.accessors import U64, action_at, count, send_index, send_row, sges_of_send
 from fanin_nic.transport.records.actions import ACTION, ActionKind
 from fanin_nic.transport.records.psn import is_within, psn_after, psn_distance
 from fanin_nic.transport.records.tables import Counter, RequestState
@@ -78,7 +78,7 @@ def on_read_response(t, q, packet, part, data, length):
     if request.opcode != READ or length != min(int64(request.length) - offset, int64(q.mtu)) or ends != is_last:
         count(t, DROP_RESPONSE)
     elif is_expected(t, q, packet, counter):
-        if scatter(t, q, pieces_of_send(request), int64(request.sge_count), offset, data, length):
+        if scatter(t, q, sges_of_send(request), int64(request.sge_count), offset, data, length):
             take_response(t, q, request, is_last)
         else:
             fail_send(t, q, PROTECTION_ERROR)
@@ -98,7 +98,7 @@ def on_atomic_acknowledge(t, q, packet):
     original = action_at(t, U64(append(t, NONE)))  # keeps the value until it is written
     original.operand = packet.original
     place = address_of(original) + OPERAND
-    if scatter(t, q, pieces_of_send(request), int64(request.sge_count), 0, place, ATOMIC_BYTES):
+    if scatter(t, q, sges_of_send(request), int64(request.sge_count), 0, place, ATOMIC_BYTES):
         take_response(t, q, request, True)
     else:
         fail_send(t, q, PROTECTION_ERROR)

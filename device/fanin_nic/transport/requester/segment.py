@@ -10,7 +10,7 @@ from numba import int64
 from fanin_nic.native.compiled import internal
 from fanin_nic.transport.memory.pieces import LOCAL_READ, allows, gather
 from fanin_nic.transport.output.encapsulate import OUTGOING, add_piece, new_packet, start
-from fanin_nic.transport.records.accessors import U64, action_at, packet_at, pieces_of_send
+from fanin_nic.transport.records.accessors import U64, action_at, packet_at, sges_of_send
 from fanin_nic.transport.records.psn import psn_distance
 from fanin_nic.transport.requester.start import FETCH_ADD, INLINE, READ, UD, is_atomic
 from fanin_wire.rocev2 import CODES
@@ -66,7 +66,7 @@ def send_packet(t, q, request, psn, asks):
     if request.opcode == READ or is_atomic(request.opcode):
         ask(t, q, request, psn, offset)
         return True
-    if not request.flags & INLINE and not allows(t, q, pieces_of_send(request), int64(request.sge_count), LOCAL_READ):
+    if not request.flags & INLINE and not allows(t, q, sges_of_send(request), int64(request.sge_count), LOCAL_READ):
         return False
     is_last = number == int64(request.packets) - 1
     length = min(int64(request.length) - offset, int64(q.mtu))
@@ -109,9 +109,9 @@ def address_datagram(q, request, packet):
 @internal
 def attach(t, q, request, index, offset, length):
     if not request.flags & INLINE:
-        gather(t, q, index, pieces_of_send(request), int64(request.sge_count), offset, length)
+        gather(t, q, index, sges_of_send(request), int64(request.sge_count), offset, length)
     elif length:
-        add_piece(t, index, 0, pieces_of_send(request) + U64(offset), length)
+        add_piece(t, index, 0, sges_of_send(request) + U64(offset), length)
 
 
 @internal

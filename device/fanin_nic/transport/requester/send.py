@@ -11,7 +11,7 @@ from fanin_nic.transport.records.psn import MODULUS, packets_of, psn_after, psn_
 from fanin_nic.transport.records.tables import Counter, RequestState
 from fanin_nic.transport.requester.segment import send_packet
 from fanin_nic.transport.requester.start import (
-    MOST_MESSAGE,
+    MAX_MESSAGE,
     PROTECTION_ERROR,
     SUCCESS,
     end_psn,
@@ -76,7 +76,7 @@ def begin(t, q, request):
 def psns_suffice(t, q, length):
     """Whether half of all PSNs stay unused; otherwise the two sides could not tell old ones from new ones."""
     under_way = psn_distance(q.next_psn, q.unacknowledged)
-    return under_way == 0 or length > MOST_MESSAGE or under_way + packets_of(length, q.mtu) < MODULUS // 2
+    return under_way == 0 or length > MAX_MESSAGE or under_way + packets_of(length, q.mtu) < MODULUS // 2
 
 
 @internal

@@ -5,11 +5,11 @@ from numba import int64
 
 from fanin_nic.native.compiled import internal
 from fanin_nic.transport.memory.pieces import LOCAL_READ, LOCAL_WRITE, allows, length_of
-from fanin_nic.transport.records.accessors import pieces_of_send
+from fanin_nic.transport.records.accessors import sges_of_send
 from fanin_nic.transport.records.psn import packets_of, psn_after
 from fanin_nic.transport.records.tables import RequestState
 from fanin_wire.abi import MAX_INLINE_DATA, MAX_SGE
-from fanin_wire.rocev2 import ATOMIC_BYTES, MOST_MESSAGE, Transport
+from fanin_wire.rocev2 import ATOMIC_BYTES, MAX_MESSAGE, Transport
 from fanin_wire.verbs import CompletionStatus, RequestOpcode, SendFlag
 
 STARTED, REFUSED = int(RequestState.STARTED), int(RequestState.REFUSED)
@@ -49,7 +49,7 @@ def message_length(request):
     """Bytes of a request's message."""
     if request.flags & INLINE:
         return int64(request.inline_length)
-    return length_of(pieces_of_send(request), int64(request.sge_count))
+    return length_of(sges_of_send(request), int64(request.sge_count))
 
 
 @internal
@@ -60,10 +60,10 @@ def check(t, q, request):
         return OPERATION_ERROR
     if request.flags & INLINE and (is_answered(opcode) or length > MAX_INLINE_DATA):
         return OPERATION_ERROR if is_answered(opcode) else LENGTH_ERROR
-    if length > (int64(q.mtu) if q.kind == UD else MOST_MESSAGE) or (is_atomic(opcode) and length != ATOMIC_BYTES):
+    if length > (int64(q.mtu) if q.kind == UD else MAX_MESSAGE) or (is_atomic(opcode) and length != ATOMIC_BYTES):
         return LENGTH_ERROR
     access = LOCAL_WRITE if is_answered(opcode) else LOCAL_READ
-    if not request.flags & INLINE and not allows(t, q, pieces_of_send(request), int64(request.sge_count), access):
+    if not request.flags & INLINE and not allows(t, q, sges_of_send(request), int64(request.sge_count), access):
         return PROTECTION_ERROR
     return SUCCESS
 

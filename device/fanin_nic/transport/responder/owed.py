@@ -47,28 +47,28 @@ RNR_NAKS_SENT, REFUSED_ACCESS = int(Counter.RNR_NAKS_SENT), int(Counter.REFUSED_
 
 
 @internal
-def owe_acknowledgement(t, q):
+def schedule_acknowledgement(t, q):
     """Acknowledge all SENDs and WRITEs that were performed, and what was before them."""
     q.due = ACK
     make_ready(t, q)
 
 
 @internal
-def owe_next(t, q, asks, is_answered):
+def schedule_next(t, q, asks, is_answered):
     """The expected packet was accepted. asks: its sender wants an answer. is_answered: a response, which also
     acknowledges, follows. If later packets were dropped meanwhile, the next one is missing now."""
     if q.due == NEGATIVE and psn_difference(q.gap_end, q.expected) > 0:
-        owe_nak(t, q, NEGATIVE, SEQUENCE_ERROR, q.expected)
+        schedule_nak(t, q, NEGATIVE, SEQUENCE_ERROR, q.expected)
         return
     q.gap_reported = 0
     if is_answered:
         q.due = NOTHING
     elif asks or q.due == NEGATIVE:
-        owe_acknowledgement(t, q)
+        schedule_acknowledgement(t, q)
 
 
 @internal
-def owe_nak(t, q, kind, code, psn):
+def schedule_nak(t, q, kind, code, psn):
     """A NAK of the packet with a PSN is due. kind: NEGATIVE, or FATAL, which ends the queue pair."""
     q.due = kind
     q.due_syndrome = code
@@ -134,7 +134,7 @@ def send_data(t, q, response):
         q.response_head = q.response_tail
         q.response_count = 0
         count(t, REFUSED_ACCESS)
-        owe_nak(t, q, FATAL, ACCESS_REFUSED, psn)
+        schedule_nak(t, q, FATAL, ACCESS_REFUSED, psn)
         return False
     new_packet(t, q, read_opcode(number == 0, number + 1 == int64(response.packets)), psn)
     packet = packet_at(t, OUTGOING)

@@ -9,7 +9,7 @@ from fanin_nic.transport.records.accessors import U64, count, make_ready, respon
 from fanin_nic.transport.records.psn import is_within, packets_of, psn_after
 from fanin_nic.transport.records.tables import RESPONSE, RESPONSES, Counter, Receiving
 from fanin_nic.transport.responder.verdicts import ACCEPTED, ACCESS, INVALID
-from fanin_wire.rocev2 import MOST_MESSAGE
+from fanin_wire.rocev2 import MAX_MESSAGE
 from fanin_wire.verbs import Access
 
 NOTHING = int(Receiving.NOTHING)
@@ -64,7 +64,7 @@ def add_read(t, q, packet, is_repetition):
 @internal
 def on_read(t, q, packet, length):
     """The expected READ; returns a Verdict."""
-    if not int64(q.access) & REMOTE_READ or q.receiving != NOTHING or length or packet.dlen > MOST_MESSAGE:
+    if not int64(q.access) & REMOTE_READ or q.receiving != NOTHING or length or packet.dlen > MAX_MESSAGE:
         return INVALID
     if q.response_count >= q.most_responses:
         return INVALID
@@ -79,7 +79,7 @@ def on_read(t, q, packet, length):
 def repeat_read(t, q, packet, behind):
     """A READ, or the rest of one, that was answered `behind` packets before the expected one. It is answered again,
     unless its first packet is still to be sent."""
-    refused = not int64(q.access) & REMOTE_READ or packet.dlen > MOST_MESSAGE
+    refused = not int64(q.access) & REMOTE_READ or packet.dlen > MAX_MESSAGE
     if refused or packets_of(packet.dlen, q.mtu) > behind or not may_read(t, q, packet):
         count(t, DROP_DUPLICATE)
     elif not is_waiting(t, q, packet.psn):

@@ -8,11 +8,11 @@ from fanin_nic.transport.memory.pieces import scatter
 from fanin_nic.transport.output.completions import complete_receive
 from fanin_nic.transport.output.headers import HAS_IETH, HAS_IMMDT, HEADER_BITS
 from fanin_nic.transport.queue_pairs.receive_queue import drop_receive, has_receive, keep_receive, oldest_receive
-from fanin_nic.transport.records.accessors import U64, action_at, pieces_of_receive
+from fanin_nic.transport.records.accessors import U64, action_at, sges_of_receive
 from fanin_nic.transport.records.psn import psn_after
 from fanin_nic.transport.records.tables import Receiving
 from fanin_nic.transport.responder.verdicts import ACCEPTED, INVALID, NOT_READY, OPERATION
-from fanin_wire.rocev2 import MOST_MESSAGE, Part, Transport
+from fanin_wire.rocev2 import MAX_MESSAGE, Part, Transport
 from fanin_wire.verbs import CompletionFlag, CompletionOpcode, CompletionStatus
 
 FIRST, MIDDLE, LAST, ONLY = (int(Part[name]) for name in ("FIRST", "MIDDLE", "LAST", "ONLY"))
@@ -50,10 +50,10 @@ def on_send(t, q, packet, part, data, length):
             return NOT_READY
         q.message_length = 0
     request, total = oldest_receive(t, q), int64(q.message_length) + length
-    if U64(total) > request.length or total > MOST_MESSAGE:
+    if U64(total) > request.length or total > MAX_MESSAGE:
         reject_message(t, q, packet, LENGTH_ERROR)
         return INVALID
-    pieces = pieces_of_receive(request)
+    pieces = sges_of_receive(request)
     if not scatter(t, q, pieces, int64(request.sge_count), int64(q.message_length), data, length):
         reject_message(t, q, packet, PROTECTION_ERROR)
         return OPERATION

@@ -8,7 +8,14 @@ from fanin_nic.transport.records.accessors import count
 from fanin_nic.transport.records.psn import packets_of, psn_after, psn_difference
 from fanin_nic.transport.records.tables import Counter
 from fanin_nic.transport.responder.atomics import on_atomic, repeat_atomic
-from fanin_nic.transport.responder.owed import FATAL, NEGATIVE, SEQUENCE_ERROR, owe_acknowledgement, owe_nak, owe_next
+from fanin_nic.transport.responder.owed import (
+    FATAL,
+    NEGATIVE,
+    SEQUENCE_ERROR,
+    schedule_acknowledgement,
+    schedule_nak,
+    schedule_next,
+)
 from fanin_nic.transport.responder.reads import on_read, repeat_read
 from fanin_nic.transport.responder.receives import on_send
 from fanin_nic.transport.responder.verdicts import ACCEPTED, NAKS, NOT_READY, REFUSALS, rnr_syndrome
@@ -44,7 +51,7 @@ def on_gap(t, q, packet):
         q.gap_end = behind
     if not q.gap_reported:
         q.gap_reported = 1
-        owe_nak(t, q, NEGATIVE, SEQUENCE_ERROR, q.expected)
+        schedule_nak(t, q, NEGATIVE, SEQUENCE_ERROR, q.expected)
 
 
 @internal
@@ -56,14 +63,14 @@ def take_expected(t, q, packet, data, length):
         psns = psns_of(q, packet)
         q.expected = psn_after(before, psns)
         note_answered(q, packet, psns)
-        owe_next(t, q, packet.ackreq, is_answered(packet))
+        schedule_next(t, q, packet.ackreq, is_answered(packet))
     elif verdict == NOT_READY:
         q.gap_reported = 1
         q.gap_end = psn_after(before, 1)
-        owe_nak(t, q, NEGATIVE, rnr_syndrome(q), before)
+        schedule_nak(t, q, NEGATIVE, rnr_syndrome(q), before)
     else:
         count(t, int64(REFUSALS[verdict]))
-        owe_nak(t, q, FATAL, int64(NAKS[verdict]), before)
+        schedule_nak(t, q, FATAL, int64(NAKS[verdict]), before)
 
 
 @internal
@@ -110,7 +117,7 @@ def repeat(t, q, packet, behind):
     operation = int64(OPERATIONS[packet.opcode])
     if operation in (SEND, WRITE):
         if q.due != NEGATIVE:
-            owe_acknowledgement(t, q)
+            schedule_acknowledgement(t, q)
     elif operation == READ:
         repeat_read(t, q, packet, behind)
     else:

@@ -20,7 +20,7 @@ from fanin_nic.transport.responder.receives import (
     is_length_of_part,
 )
 from fanin_nic.transport.responder.verdicts import ACCEPTED, ACCESS, INVALID, NOT_READY
-from fanin_wire.rocev2 import MOST_MESSAGE
+from fanin_wire.rocev2 import MAX_MESSAGE
 from fanin_wire.verbs import Access, CompletionOpcode
 
 NOTHING, WRITE = int(Receiving.NOTHING), int(Receiving.WRITE)
@@ -35,7 +35,7 @@ def on_write(t, q, packet, part, data, length):
     if not int64(q.access) & REMOTE_WRITE or not fits_in_sequence(q, part, WRITE):
         return INVALID
     left = int64(packet.dlen) if begins else int64(q.write_left)
-    if left > MOST_MESSAGE or not is_length_of_part(q, part, length) or not is_rest(left, ends, length):
+    if left > MAX_MESSAGE or not is_length_of_part(q, part, length) or not is_rest(left, ends, length):
         return INVALID
     rkey, address = (packet.rkey, packet.va) if begins else (q.write_rkey, q.write_address)
     found = find_region(t, q, rkey, address, left, REMOTE_WRITE) if left else 0

@@ -29,7 +29,7 @@ static int may_be_written(const struct stream *stream, const struct fanin_reques
 }
 
 /* A request has all its completions. If they brought the sizes only, the message itself begins. */
-static void conclude(struct stream *stream, struct fanin_request *request)
+static void end_request(struct stream *stream, struct fanin_request *request)
 {
     if (request->wanted.row && request->status == FANIN_SUCCESS) {
         enum fanin_status status = fanin_request_expand(request);
@@ -56,11 +56,11 @@ static struct fanin_request *request_of(struct stream *stream, uint64_t id)
 
 static void answer(struct stream *stream, const struct fanin_cqe *cqe)
 {
-    for (struct inquiry *inquiry = stream->inquiries; inquiry; inquiry = inquiry->next) {
-        uint64_t number = cqe->wr_id - inquiry->first_id;
-        if (number < inquiry->count) {
-            inquiry->answers[number] = *cqe;
-            inquiry->answered |= 1u << number;
+    for (struct query *query = stream->queries; query; query = query->next) {
+        uint64_t number = cqe->wr_id - query->first_id;
+        if (number < query->count) {
+            query->answers[number] = *cqe;
+            query->answered |= 1u << number;
         }
     }
 }
@@ -84,23 +84,23 @@ static void note_failure(struct stream *stream, struct fanin_request *request, c
 }
 
 /* Requests end in order, so unsignaled ones before this one have ended well: a failure always has a completion. */
-static void complete_silent(struct stream *stream, const struct fanin_request *end)
+static void complete_unsignaled(struct stream *stream, const struct fanin_request *end)
 {
     while (stream->first != end) {
         struct fanin_request *request = stream->first;
         stream->outstanding -= request->posted - request->taken;
         request->taken = request->posted;
-        conclude(stream, request);
+        end_request(stream, request);
     }
 }
 
-static void complete_mark(struct stream *stream, const struct fanin_cqe *cqe)
+static void complete_marker(struct stream *stream, const struct fanin_cqe *cqe)
 {
-    const struct fanin_request *last = request_of(stream, cqe->wr_id & ~MARK);
+    const struct fanin_request *last = request_of(stream, cqe->wr_id & ~MARKER);
 
     stream->asked = 0;
     if (last)
-        complete_silent(stream, last->next);
+        complete_unsignaled(stream, last->next);
     if (stream->end_of_job.status == FANIN_SUCCESS && ends_the_job(cqe->status))
         stream->end_of_job = *cqe;
 }
@@ -112,11 +112,11 @@ static void complete(struct stream *stream, const struct fanin_cqe *cqe)
 
     if (cqe->opcode == FANIN_WQE_QUERY)
         answer(stream, cqe);
-    if (cqe->opcode == FANIN_WQE_COLLECTIVE && cqe->wr_id & MARK)
-        complete_mark(stream, cqe);
+    if (cqe->opcode == FANIN_WQE_COLLECTIVE && cqe->wr_id & MARKER)
+        complete_marker(stream, cqe);
     if (!request)
         return;
-    complete_silent(stream, request);
+    complete_unsignaled(stream, request);
     taken = (uint32_t)(cqe->wr_id - request->first_id) + 1;
     if (cqe->status != FANIN_SUCCESS)
         note_failure(stream, request, cqe);
@@ -126,7 +126,7 @@ static void complete(struct stream *stream, const struct fanin_cqe *cqe)
             fanin_request_store(request, request->taken);
     }
     if (request->taken == request->count)
-        conclude(stream, request);
+        end_request(stream, request);
 }
 
 enum fanin_status fanin_stream_take_completions(struct stream *stream)

@@ -3,7 +3,7 @@
 /* A failure is told by the request itself, or, if that has ended for the program, by a later one or a flush. */
 static void report(struct stream *stream, const struct fanin_request *request)
 {
-    int tells = !request->taken_over && !request->detached;
+    int tells = !request->locally_complete && !request->detached;
 
     if (tells && stream->end_of_job.status != FANIN_SUCCESS)
         stream->reported = 1;
@@ -13,16 +13,16 @@ static void report(struct stream *stream, const struct fanin_request *request)
         stream->unreported = request->status;
 }
 
-void fanin_stream_finish(struct fanin_request *request, int spoiled)
+void fanin_stream_finish(struct fanin_request *request, int quarantined)
 {
     struct stream *stream = request->stream;
 
-    if (stream->held == request)
-        stream->held = NULL;
-    fanin_request_release(request, spoiled);
-    if (request->taken_over) {
-        stream->taken_over--;
-        stream->taken_bytes -= request->source.length;
+    if (stream->throttled == request)
+        stream->throttled = NULL;
+    fanin_request_release(request, quarantined);
+    if (request->locally_complete) {
+        stream->locally_complete--;
+        stream->locally_complete_bytes -= request->source.length;
     }
     if (request->status != FANIN_SUCCESS)
         report(stream, request);
@@ -39,15 +39,15 @@ void fanin_stream_fail_requests(struct stream *stream, enum fanin_status status)
     struct fanin_request *request = stream->first;
 
     if (stream->end_of_job.status == FANIN_SUCCESS)
-        stream->end_of_job = (struct fanin_cqe){.status = (uint8_t)status, .jid = stream->terms.jid};
+        stream->end_of_job = (struct fanin_cqe){.status = (uint8_t)status, .jid = stream->job_params.jid};
     stream->first = stream->last = stream->posting = NULL;
     stream->outstanding = 0;
     while (request) {
         struct fanin_request *next = request->next;
-        int spoiled = request->posted > request->taken || request->status != FANIN_SUCCESS;
+        int quarantined = request->posted > request->taken || request->status != FANIN_SUCCESS;
         if (request->status == FANIN_SUCCESS)
             request->status = status;
-        fanin_stream_finish(request, spoiled);
+        fanin_stream_finish(request, quarantined);
         request = next;
     }
 }

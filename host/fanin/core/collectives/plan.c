@@ -129,34 +129,34 @@ static struct piece piece_of(struct collective_side side, const struct run *run,
     return (struct piece){0, run->blocks, run->offset};
 }
 
-static uint32_t segment_length(const struct terms *terms, const struct message *message)
+static uint32_t segment_length(const struct job_params *job_params, const struct message *message)
 {
-    int wide = terms->wide && message->row->contributors == FANIN_CLASS_ALL;
+    int wide = job_params->wide && message->row->contributors == FANIN_CLASS_ALL;
 
-    return fanin_segment_bytes(terms->chunk, wide, message->op, message->dtype);
+    return fanin_segment_bytes(job_params->chunk, wide, message->op, message->dtype);
 }
 
-uint32_t fanin_count_positions(const struct terms *terms, const struct message *message, const struct run *run)
+uint32_t fanin_count_positions(const struct job_params *job_params, const struct message *message, const struct run *run)
 {
-    uint64_t segment = segment_length(terms, message);
+    uint64_t segment = segment_length(job_params, message);
 
     if (!run->length)
         return 1;
     return (uint32_t)((run->blocks - 1) * divide_up(run->block, segment) + divide_up(run->last, segment));
 }
 
-void fanin_write_request(const struct terms *terms, const struct message *message, const struct run *run,
+void fanin_write_request(const struct job_params *job_params, const struct message *message, const struct run *run,
                          struct fanin_wqe *wqe)
 {
     const struct collective_row *row = message->row;
-    struct piece source = piece_of(row->brings, run, terms->rank, message->root);
-    struct piece destination = piece_of(row->wants, run, terms->rank, message->root);
+    struct piece source = piece_of(row->brings, run, job_params->rank, message->root);
+    struct piece destination = piece_of(row->wants, run, job_params->rank, message->root);
 
     *wqe = (struct fanin_wqe){
         .opcode = FANIN_WQE_COLLECTIVE, .op = (uint8_t)message->op, .dtype = (uint8_t)message->dtype,
-        .contributors = row->contributors, .route = (uint8_t)terms->route, .address_count = 1, .jid = terms->jid,
-        .node_bitmap = terms->node_bitmap, .rank_bitmap = terms->rank_bitmap, .length = run->length,
-        .block = run->block, .chunk = terms->chunk, .segments = fanin_count_positions(terms, message, run),
+        .contributors = row->contributors, .route = (uint8_t)job_params->route, .address_count = 1, .jid = job_params->jid,
+        .node_bitmap = job_params->node_bitmap, .rank_bitmap = job_params->rank_bitmap, .length = run->length,
+        .block = run->block, .chunk = job_params->chunk, .segments = fanin_count_positions(job_params, message, run),
         .address = {.destination = destination.offset, .destination_first = destination.first,
                     .destination_blocks = destination.blocks, .source_first = source.first,
                     .source_blocks = source.blocks, .source = source.offset}};

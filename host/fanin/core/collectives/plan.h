@@ -6,7 +6,7 @@
 #include "tables.h"
 
 /* The fields of a rank's requests that are the same in the whole job. */
-struct terms {
+struct job_params {
     uint32_t jid;
     uint32_t chunk;           /* payload bytes of a segment */
     uint32_t route;           /* enum fanin_route */
@@ -58,11 +58,11 @@ int fanin_next_run(const struct message *message, uint32_t rank, struct run *run
 struct run fanin_even_run(const struct message *message, uint32_t rank, uint32_t number);
 uint32_t fanin_count_runs(const struct message *message, uint32_t rank);
 
-uint32_t fanin_count_positions(const struct terms *terms, const struct message *message, const struct run *run);
+uint32_t fanin_count_positions(const struct job_params *job_params, const struct message *message, const struct run *run);
 
 /* Write the request of a run, apart from the fields that depend on stream and memory. Its addresses are offsets from
  * the first byte that the rank brings (wants). */
-void fanin_write_request(const struct terms *terms, const struct message *message, const struct run *run,
+void fanin_write_request(const struct job_params *job_params, const struct message *message, const struct run *run,
                          struct fanin_wqe *wqe);
 
 /* Digest, of 16 bits, of the arguments that must be equal on all ranks and that no packet carries. It travels in the

@@ -10,52 +10,52 @@ static void look_for_arrival(struct stream *stream, struct fanin_request *reques
         request->arrived = 1;
     if (request->arrived)
         wqe->address.destination_blocks = 0;
-    else if (request->destination.way == WAY_OPEN)
-        fanin_request_choose_way(request, wqe);
+    else if (request->destination.way == MODE_OPEN)
+        fanin_request_choose_mode(request, wqe);
 }
 
-static int may_take_over(const struct stream *stream, const struct fanin_request *request)
+static int may_complete_locally(const struct stream *stream, const struct fanin_request *request)
 {
-    return stream->end_of_job.status == FANIN_SUCCESS && stream->taken_over < MOST_TAKEN &&
-           stream->taken_bytes <= MOST_TAKEN_BYTES && fanin_request_is_one_way(request);
+    return stream->end_of_job.status == FANIN_SUCCESS && stream->locally_complete < MAX_LOCALLY_COMPLETE &&
+           stream->locally_complete_bytes <= MAX_LOCALLY_COMPLETE_BYTES && fanin_request_is_one_way(request);
 }
 
-/* The completion of a later request, or a mark, tells the end of an unsignaled one. */
-static void save_completion(struct stream *stream, const struct fanin_request *request, struct fanin_wqe *wqe)
+/* The completion of a later request, or a marker, tells the end of an unsignaled one. */
+static void suppress_completion(struct stream *stream, const struct fanin_request *request, struct fanin_wqe *wqe)
 {
-    if (request->count == 1 && stream->silent + 1 < MOST_SILENT && may_take_over(stream, request)) {
+    if (request->count == 1 && stream->unsignaled + 1 < MAX_UNSIGNALED && may_complete_locally(stream, request)) {
         wqe->flags &= (uint16_t)~FANIN_WQE_SIGNALED;
-        stream->silent++;
-        stream->last_silent = wqe->wr_id;
+        stream->unsignaled++;
+        stream->last_unsignaled = wqe->wr_id;
     } else if (wqe->flags & FANIN_WQE_SIGNALED) {
-        stream->silent = 0;
+        stream->unsignaled = 0;
     }
 }
 
-static int post_mark(const struct stream *stream)
+static int post_marker(const struct stream *stream)
 {
-    const struct terms *terms = &stream->terms;
+    const struct job_params *job_params = &stream->job_params;
     struct fanin_wqe wqe = {
         .opcode = FANIN_WQE_COLLECTIVE, .op = FANIN_OP_NONE, .dtype = FANIN_DTYPE_U8,
-        .contributors = FANIN_CLASS_ONE, .flags = FANIN_WQE_SIGNALED, .route = (uint8_t)terms->route,
-        .address_count = 1, .wr_id = stream->last_silent | MARK, .jid = terms->jid,
-        .node_bitmap = terms->node_bitmap, .rank_bitmap = terms->rank_bitmap, .chunk = terms->chunk,
+        .contributors = FANIN_CLASS_ONE, .flags = FANIN_WQE_SIGNALED, .route = (uint8_t)job_params->route,
+        .address_count = 1, .wr_id = stream->last_unsignaled | MARKER, .jid = job_params->jid,
+        .node_bitmap = job_params->node_bitmap, .rank_bitmap = job_params->rank_bitmap, .chunk = job_params->chunk,
         .seg = stream->cursor.slots ? stream->cursor.position % stream->cursor.slots : 0};
 
     return stream->context && !stream->ended &&
            fanin_post_owned(stream->context, stream->qp, &wqe) == FANIN_SUCCESS;
 }
 
-void fanin_stream_post_mark(struct stream *stream)
+void fanin_stream_post_marker(struct stream *stream)
 {
-    if (stream->silent && post_mark(stream))
-        stream->silent = 0;
+    if (stream->unsignaled && post_marker(stream))
+        stream->unsignaled = 0;
 }
 
 void fanin_stream_ask(struct stream *stream)
 {
     if (!stream->asked && stream->end_of_job.status == FANIN_SUCCESS)
-        stream->asked = post_mark(stream) != 0;
+        stream->asked = post_marker(stream) != 0;
 }
 
 /* FANIN_PENDING: the bounce buffer is still in use. */
@@ -67,7 +67,7 @@ static enum fanin_status post_next(struct stream *stream, struct fanin_request *
     uint32_t before;
     uint64_t last_before;
 
-    if (stream->outstanding >= FANIN_SQ_DEPTH - QUESTIONS)
+    if (stream->outstanding >= FANIN_SQ_DEPTH - QUERY_ENTRIES)
         return FANIN_QUEUE_FULL;
     if (!fanin_request_load(request, &run, &wqe))
         return FANIN_PENDING;
@@ -79,13 +79,13 @@ static enum fanin_status post_next(struct stream *stream, struct fanin_request *
     wqe.mid |= stream->cursor.mid;
     wqe.seg = stream->cursor.slots ? stream->cursor.position % stream->cursor.slots : 0;
     look_for_arrival(stream, request, &wqe);
-    before = stream->silent;
-    last_before = stream->last_silent;
-    save_completion(stream, request, &wqe);
+    before = stream->unsignaled;
+    last_before = stream->last_unsignaled;
+    suppress_completion(stream, request, &wqe);
     status = fanin_post_owned(stream->context, stream->qp, &wqe);
     if (status != FANIN_SUCCESS) {
-        stream->silent = before;
-        stream->last_silent = last_before;
+        stream->unsignaled = before;
+        stream->last_unsignaled = last_before;
         return status;
     }
     stream->cursor.mid = (stream->cursor.mid + 1) & MID_MASK;
@@ -102,7 +102,7 @@ static int must_wait(const struct stream *stream, const struct fanin_request *re
 {
     if (!(request->flags & FANIN_FENCE) || request->posted)
         return 0;
-    if (request->source.way == WAY_PIPELINED)
+    if (request->source.way == MODE_PIPELINED)
         return stream->first != request;
     for (const struct fanin_request *before = stream->first; before != request; before = before->next)
         if (fanin_request_copies_results(before))
@@ -110,16 +110,16 @@ static int must_wait(const struct stream *stream, const struct fanin_request *re
     return 0;
 }
 
-static void take_over(struct stream *stream, struct fanin_request *request)
+static void complete_locally(struct stream *stream, struct fanin_request *request)
 {
-    if (!may_take_over(stream, request)) {
-        if (!stream->held && fanin_request_is_one_way(request))
-            stream->held = request;
+    if (!may_complete_locally(stream, request)) {
+        if (!stream->throttled && fanin_request_is_one_way(request))
+            stream->throttled = request;
         return;
     }
-    stream->taken_over++;
-    stream->taken_bytes += request->source.length;
-    __atomic_store_n(&request->taken_over, 1, __ATOMIC_RELEASE);
+    stream->locally_complete++;
+    stream->locally_complete_bytes += request->source.length;
+    __atomic_store_n(&request->locally_complete, 1, __ATOMIC_RELEASE);
 }
 
 void fanin_stream_post_all(struct stream *stream)
@@ -127,7 +127,7 @@ void fanin_stream_post_all(struct stream *stream)
     while (stream->posting) {
         struct fanin_request *request = stream->posting;
         if (must_wait(stream, request)) {
-            fanin_stream_post_mark(stream);
+            fanin_stream_post_marker(stream);
             return;
         }
         while (request->posted < request->count) {
@@ -139,7 +139,7 @@ void fanin_stream_post_all(struct stream *stream)
                 return;
             }
         }
-        take_over(stream, request);
+        complete_locally(stream, request);
         if (request->wanted.row)
             return; /* all ranks post in one order, so what follows waits for the sizes */
         stream->posting = request->next;
@@ -148,17 +148,17 @@ void fanin_stream_post_all(struct stream *stream)
 
 static int has_room(const struct stream *stream)
 {
-    return stream->taken_over <= MOST_TAKEN / 2 && stream->taken_bytes <= MOST_TAKEN_BYTES / 2;
+    return stream->locally_complete <= MAX_LOCALLY_COMPLETE / 2 && stream->locally_complete_bytes <= MAX_LOCALLY_COMPLETE_BYTES / 2;
 }
 
-void fanin_stream_take_over_held(struct stream *stream)
+void fanin_stream_complete_throttled(struct stream *stream)
 {
-    struct fanin_request *request = stream->held;
+    struct fanin_request *request = stream->throttled;
 
     if (!request || !has_room(stream))
         return;
-    stream->held = NULL;
-    for (; request && request != stream->posting && !stream->held; request = request->next)
-        if (!request->taken_over)
-            take_over(stream, request);
+    stream->throttled = NULL;
+    for (; request && request != stream->posting && !stream->throttled; request = request->next)
+        if (!request->locally_complete)
+            complete_locally(stream, request);
 }

@@ -14,12 +14,12 @@ static int has_root(const struct collective_row *row)
     return row->brings.who == WHO_ROOT || row->wants.who == WHO_ROOT;
 }
 
-static enum fanin_status check_elements(const struct terms *terms, const struct fanin_operation *operation,
+static enum fanin_status check_elements(const struct job_params *job_params, const struct fanin_operation *operation,
                                         const struct collective_row *row)
 {
     int has_sizes = operation->sizes && row->divided;
 
-    for (uint32_t i = 0; i < (has_sizes ? terms->ranks : 1); i++) {
+    for (uint32_t i = 0; i < (has_sizes ? job_params->ranks : 1); i++) {
         uint64_t bytes = has_sizes ? operation->sizes[i] : operation->block;
         if (bytes % fanin_dtype_bytes(operation->dtype))
             return fanin_complain("%s: block size %llu is not a multiple of the element size %u", row->name,
@@ -28,7 +28,7 @@ static enum fanin_status check_elements(const struct terms *terms, const struct 
     return FANIN_SUCCESS;
 }
 
-enum fanin_status fanin_request_check(const struct terms *terms, const struct fanin_operation *operation)
+enum fanin_status fanin_request_check(const struct job_params *job_params, const struct fanin_operation *operation)
 {
     uint32_t known = FANIN_FENCE | FANIN_ALL_BLOCK | FANIN_EXCHANGE_SIZES;
     const struct collective_row *row;
@@ -36,8 +36,8 @@ enum fanin_status fanin_request_check(const struct terms *terms, const struct fa
     if (operation->collective >= COLLECTIVE_COUNT)
         return fanin_complain("collective %u is unknown; the last is %d", operation->collective, COLLECTIVE_COUNT - 1);
     row = &fanin_collectives[operation->collective];
-    if (has_root(row) && operation->root >= terms->ranks)
-        return fanin_complain("%s: root %u is not a rank from 0 to %u", row->name, operation->root, terms->ranks - 1);
+    if (has_root(row) && operation->root >= job_params->ranks)
+        return fanin_complain("%s: root %u is not a rank from 0 to %u", row->name, operation->root, job_params->ranks - 1);
     if (operation->flags & ~known)
         return fanin_complain("%s: flags %#x have unknown bits", row->name, operation->flags);
     if (operation->reserved)
@@ -50,7 +50,7 @@ enum fanin_status fanin_request_check(const struct terms *terms, const struct fa
         fanin_complain("%s: devices do not compute op %u over dtype %u", row->name, operation->op, operation->dtype);
         return FANIN_NOT_SUPPORTED;
     }
-    return check_elements(terms, operation, row);
+    return check_elements(job_params, operation, row);
 }
 
 /* Whether results could overwrite data that are still to be read. */
@@ -58,7 +58,7 @@ static int overlaps(const struct fanin_request *request)
 {
     const struct side *source = &request->source, *destination = &request->destination;
     const struct collective_row *row = request->message.row;
-    uint64_t before = fanin_bytes_before(&request->message, request->stream->terms.rank);
+    uint64_t before = fanin_bytes_before(&request->message, request->stream->job_params.rank);
 
     if (!source->length || !destination->length || !destination->memory ||
         destination->memory >= source->memory + source->length ||
@@ -69,7 +69,7 @@ static int overlaps(const struct fanin_request *request)
 
 static enum fanin_status take_sizes(struct fanin_request *request, const uint64_t *sizes)
 {
-    uint64_t length = request->stream->terms.ranks * sizeof *sizes;
+    uint64_t length = request->stream->job_params.ranks * sizeof *sizes;
 
     if (!request->sizes && !(request->sizes = malloc(length)))
         return FANIN_NO_RESOURCES;
@@ -77,7 +77,7 @@ static enum fanin_status take_sizes(struct fanin_request *request, const uint64_
     return FANIN_SUCCESS;
 }
 
-void fanin_make_message(const struct terms *terms, const struct fanin_operation *operation, struct message *message)
+void fanin_make_message(const struct job_params *job_params, const struct fanin_operation *operation, struct message *message)
 {
     const struct collective_row *row = &fanin_collectives[operation->collective];
     int computes = row->contributors == FANIN_CLASS_ALL;
@@ -86,21 +86,21 @@ void fanin_make_message(const struct terms *terms, const struct fanin_operation 
     *message = (struct message){.row = row, .root = has_root(row) ? operation->root : 0,
                                 .op = computes ? operation->op : FANIN_OP_NONE,
                                 .dtype = computes ? operation->dtype : FANIN_DTYPE_U8,
-                                .blocks = row->divided ? terms->ranks : has_blocks,
+                                .blocks = row->divided ? job_params->ranks : has_blocks,
                                 .block = has_blocks ? operation->block : 0,
                                 .part = row->divided ? 0 : fanin_part_length(operation->block)};
 }
 
-static void give_back(struct fanin_request *request, struct bounce_buffer **place, int spoiled)
+static void give_back(struct fanin_request *request, struct bounce_buffer **place, int quarantined)
 {
     struct bounce_buffer *buffer = *place;
 
     *place = NULL;
     if (!buffer || !request->stream->context) /* the connection took its buffers with it */
         return;
-    if (spoiled) {
-        buffer->next = request->stream->spoiled;
-        request->stream->spoiled = buffer;
+    if (quarantined) {
+        buffer->next = request->stream->quarantined;
+        request->stream->quarantined = buffer;
     } else {
         fanin_return_buffer(request->stream->context, buffer);
     }
@@ -111,7 +111,7 @@ static void give_back(struct fanin_request *request, struct bounce_buffer **plac
 static uint64_t part_of_blocks(const struct fanin_request *request)
 {
     const struct message *message = &request->message;
-    uint64_t length = fanin_message_length(message), chunk = request->stream->terms.chunk, part;
+    uint64_t length = fanin_message_length(message), chunk = request->stream->job_params.chunk, part;
 
     if (!request->waits || (request->flags & (FANIN_ALL_BLOCK | FANIN_EXCHANGE_SIZES)) != FANIN_ALL_BLOCK ||
         message->sizes || message->blocks < 2 || length < PART_BYTES)
@@ -121,23 +121,23 @@ static uint64_t part_of_blocks(const struct fanin_request *request)
 }
 
 /* How the device reaches a side. Inline data need no buffer. */
-static enum way way_of(const struct fanin_request *request, struct side *side)
+static enum way transfer_mode_of(const struct fanin_request *request, struct side *side)
 {
     side->address = (uintptr_t)side->memory;
     side->lkey = FANIN_LKEY_PROCESS;
     if (!side->length)
-        return WAY_NONE;
+        return MODE_NONE;
     if (request->message.row->divided && request->message.part)
-        return WAY_PIPELINED;
+        return MODE_PIPELINED;
     if (!side->memory)
-        return WAY_BOUNCED;
+        return MODE_BOUNCED;
     if (side == &request->source && side->length <= FANIN_MAX_INLINE && !(request->flags & FANIN_FENCE))
-        return WAY_DIRECT;
+        return MODE_DIRECT;
     side->lkey = fanin_lkey_of(request->stream->context, side->memory, side->length);
     /* Behind a fence data are read later, when the library may not run. */
     if (side->lkey != FANIN_LKEY_PROCESS || request->flags & FANIN_FENCE)
-        return WAY_DIRECT;
-    return request->waits && request->count > 1 && !request->message.row->divided ? WAY_PIPELINED : WAY_BOUNCED;
+        return MODE_DIRECT;
+    return request->waits && request->count > 1 && !request->message.row->divided ? MODE_PIPELINED : MODE_BOUNCED;
 }
 
 /* With one buffer, one part is under way at a time. */
@@ -163,7 +163,7 @@ static void stand_in(struct side *side, struct bounce_buffer *buffer)
         side->address = (uintptr_t)buffer->address;
         side->lkey = buffer->lkey;
     } else {
-        side->way = WAY_DIRECT;
+        side->way = MODE_DIRECT;
     }
 }
 
@@ -175,9 +175,9 @@ static enum fanin_status bounce(struct fanin_request *request)
     struct side *source = &request->source, *destination = &request->destination;
     struct bounce_buffer *buffer;
 
-    if (source->way == WAY_BOUNCED)
+    if (source->way == MODE_BOUNCED)
         stand_in(source, fanin_borrow_buffer(context, source->length));
-    if (destination->way != WAY_BOUNCED)
+    if (destination->way != MODE_BOUNCED)
         return FANIN_SUCCESS;
     if (source->buffer && source->length == destination->length)
         buffer = source->buffer;
@@ -198,7 +198,7 @@ static enum fanin_status shape(struct fanin_request *request)
     request->agreement = fanin_agreement(message, request->tag);
     if (message->row->divided)
         message->part = part_of_blocks(request);
-    request->count = fanin_count_runs(message, request->stream->terms.rank);
+    request->count = fanin_count_runs(message, request->stream->job_params.rank);
     request->has_draft = 0;
     return FANIN_SUCCESS;
 }
@@ -224,12 +224,12 @@ static void touch(uint8_t *memory, uint64_t length)
     *(volatile uint8_t *)(memory + length - 1) = *(volatile uint8_t *)(memory + length - 1);
 }
 
-void fanin_request_choose_way(struct fanin_request *request, struct fanin_wqe *wqe)
+void fanin_request_choose_mode(struct fanin_request *request, struct fanin_wqe *wqe)
 {
     struct side *destination = &request->destination;
 
-    destination->way = way_of(request, destination);
-    if (destination->way == WAY_BOUNCED)
+    destination->way = transfer_mode_of(request, destination);
+    if (destination->way == MODE_BOUNCED)
         stand_in(destination, fanin_borrow_buffer(request->stream->context, destination->length));
     if (destination->lkey == FANIN_LKEY_PROCESS) /* no buffer: the device writes by a system call */
         touch(destination->memory, destination->length);
@@ -243,8 +243,8 @@ static enum fanin_status check_reach(const struct fanin_request *request)
     int is_inline = source->length <= FANIN_MAX_INLINE && !(request->flags & FANIN_FENCE);
 
     if (!reaches_registered_memory_only(request->stream->context) ||
-        ((source->way != WAY_DIRECT || source->lkey != FANIN_LKEY_PROCESS || is_inline) &&
-         (destination->way != WAY_DIRECT || destination->lkey != FANIN_LKEY_PROCESS)))
+        ((source->way != MODE_DIRECT || source->lkey != FANIN_LKEY_PROCESS || is_inline) &&
+         (destination->way != MODE_DIRECT || destination->lkey != FANIN_LKEY_PROCESS)))
         return FANIN_SUCCESS;
     fanin_complain("%s: a device over RDMA reaches only registered memory, and no bounce buffer serves this message, "
                    "which is behind a fence or too long; use memory of fanin_allocate or Communicator.alloc",
@@ -258,20 +258,20 @@ static enum fanin_status check_rights(const struct fanin_request *request)
 {
     const struct side *destination = &request->destination;
 
-    if (destination->way != WAY_DIRECT || destination->lkey != FANIN_LKEY_PROCESS)
+    if (destination->way != MODE_DIRECT || destination->lkey != FANIN_LKEY_PROCESS)
         return FANIN_SUCCESS;
     return fanin_check_rights(destination->memory, destination->length, 1);
 }
 
 static enum fanin_status place(struct fanin_request *request)
 {
-    const struct terms *terms = &request->stream->terms;
+    const struct job_params *job_params = &request->stream->job_params;
     const struct message *message = &request->message;
     const struct collective_row *row = message->row;
     enum fanin_status status;
 
-    request->source.length = fanin_side_length(message, row->brings, terms->rank);
-    request->destination.length = fanin_side_length(message, row->wants, terms->rank);
+    request->source.length = fanin_side_length(message, row->brings, job_params->rank);
+    request->destination.length = fanin_side_length(message, row->wants, job_params->rank);
     if (request->source.length && !request->source.memory)
         return fanin_complain("%s: source is NULL, but this rank brings %llu bytes", row->name,
                               (unsigned long long)request->source.length);
@@ -280,14 +280,14 @@ static enum fanin_status place(struct fanin_request *request)
     request->posted = request->taken = 0;
     request->run = (struct run){0};
     if (may_have_arrived(request)) {
-        request->destination.way = WAY_OPEN;
+        request->destination.way = MODE_OPEN;
         request->destination.address = 0;
         request->destination.lkey = FANIN_LKEY_PROCESS;
         return FANIN_SUCCESS;
     }
-    request->source.way = way_of(request, &request->source);
-    request->destination.way = way_of(request, &request->destination);
-    if (request->source.way == WAY_PIPELINED || request->destination.way == WAY_PIPELINED) {
+    request->source.way = transfer_mode_of(request, &request->source);
+    request->destination.way = transfer_mode_of(request, &request->destination);
+    if (request->source.way == MODE_PIPELINED || request->destination.way == MODE_PIPELINED) {
         status = fill_window(request);
         if (status != FANIN_SUCCESS)
             return status;
@@ -301,7 +301,7 @@ static enum fanin_status place(struct fanin_request *request)
 /* The message with the sizes: in a scatter the root's, otherwise each rank's own. */
 static enum fanin_status place_exchange(struct fanin_request *request, uint32_t collective)
 {
-    uint32_t rank = request->stream->terms.rank, ranks = request->stream->terms.ranks;
+    uint32_t rank = request->stream->job_params.rank, ranks = request->stream->job_params.ranks;
     uint64_t *sizes, length = ranks * sizeof *sizes;
     const struct message *wanted = &request->wanted;
     int gathers = wanted->row->brings.who != WHO_ROOT;
@@ -337,7 +337,7 @@ int fanin_request_fits(const struct fanin_request *request, const struct fanin_o
 
 static enum fanin_status make_shape(struct fanin_request *request, const struct fanin_operation *operation, int waits)
 {
-    enum fanin_status status = fanin_request_check(&request->stream->terms, operation);
+    enum fanin_status status = fanin_request_check(&request->stream->job_params, operation);
 
     if (status != FANIN_SUCCESS)
         return status;
@@ -346,7 +346,7 @@ static enum fanin_status make_shape(struct fanin_request *request, const struct 
     request->tag = operation->tag;
     request->timeout_ms = operation->timeout_ms;
     request->waits = (uint8_t)waits;
-    fanin_make_message(&request->stream->terms, operation, &request->message);
+    fanin_make_message(&request->stream->job_params, operation, &request->message);
     if (operation->sizes && request->message.row->divided)
         status = take_sizes(request, operation->sizes);
     if (status != FANIN_SUCCESS || operation->flags & FANIN_EXCHANGE_SIZES)
@@ -385,7 +385,7 @@ enum fanin_status fanin_request_begin(struct fanin_request *request, struct stre
 /* Whether the sizes are those expected here. Otherwise this rank gets an error, and the others their data. */
 static int expects(const struct fanin_request *request, const uint64_t *sizes)
 {
-    uint32_t ranks = request->stream->terms.ranks, rank = request->stream->terms.rank;
+    uint32_t ranks = request->stream->job_params.ranks, rank = request->stream->job_params.rank;
     const struct message *wanted = &request->wanted;
     int is_sender = wanted->row->brings.who == WHO_ROOT && rank == wanted->root;
 
@@ -413,26 +413,26 @@ enum fanin_status fanin_request_expand(struct fanin_request *request)
     return status == FANIN_SUCCESS ? place(request) : status;
 }
 
-void fanin_return_spoiled(struct stream *stream)
+void fanin_return_quarantined(struct stream *stream)
 {
-    while (stream->spoiled) {
-        struct bounce_buffer *buffer = stream->spoiled;
-        stream->spoiled = buffer->next;
+    while (stream->quarantined) {
+        struct bounce_buffer *buffer = stream->quarantined;
+        stream->quarantined = buffer->next;
         fanin_return_buffer(stream->context, buffer);
     }
 }
 
-static void give_back_all(struct fanin_request *request, int spoiled, int keeps_result)
+static void give_back_all(struct fanin_request *request, int quarantined, int keeps_result)
 {
     struct side *source = &request->source, *destination = &request->destination;
 
     if (source->buffer == destination->buffer)
         source->buffer = NULL;
-    give_back(request, &source->buffer, spoiled);
+    give_back(request, &source->buffer, quarantined);
     if (!keeps_result)
-        give_back(request, &destination->buffer, spoiled);
+        give_back(request, &destination->buffer, quarantined);
     while (request->window_length)
-        give_back(request, &request->window[--request->window_length], spoiled);
+        give_back(request, &request->window[--request->window_length], quarantined);
 }
 
 void fanin_request_idle(struct fanin_request *request)
@@ -449,9 +449,9 @@ enum fanin_status fanin_request_reset(struct fanin_request *request)
     return place(request);
 }
 
-void fanin_request_release(struct fanin_request *request, int spoiled)
+void fanin_request_release(struct fanin_request *request, int quarantined)
 {
-    give_back_all(request, spoiled, !request->destination.memory && request->status == FANIN_SUCCESS);
+    give_back_all(request, quarantined, !request->destination.memory && request->status == FANIN_SUCCESS);
 }
 
 void fanin_request_destroy(struct fanin_request *request)

@@ -9,19 +9,19 @@ struct stream;
 enum { WINDOW = 4 };
 
 enum way {
-    WAY_NONE,                 /* the rank brings (wants) nothing */
-    WAY_DIRECT,               /* the device reads (writes) the program's memory */
-    WAY_BOUNCED,              /* a bounce buffer stands in for all of it */
-    WAY_PIPELINED,            /* bounce buffers stand in for the parts under way */
-    WAY_OPEN                  /* of a result that may be here already: decided when it is posted */
+    MODE_NONE,                 /* the rank brings (wants) nothing */
+    MODE_DIRECT,               /* the device reads (writes) the program's memory */
+    MODE_BOUNCED,              /* a bounce buffer stands in for all of it */
+    MODE_PIPELINED,            /* bounce buffers stand in for the parts under way */
+    MODE_OPEN                  /* of a result that may be here already: decided when it is posted */
 };
 
 struct side {
     enum way way;
     uint8_t *memory;          /* the program's, without gaps */
     uint64_t length;          /* bytes that the rank brings (wants) */
-    struct bounce_buffer *buffer; /* if WAY_BOUNCED; or of the sizes, during their exchange */
-    uint64_t address;         /* for the device, unless WAY_PIPELINED */
+    struct bounce_buffer *buffer; /* if MODE_BOUNCED; or of the sizes, during their exchange */
+    uint64_t address;         /* for the device, unless MODE_PIPELINED */
     uint32_t lkey;
 };
 
@@ -53,7 +53,7 @@ struct fanin_request {
     uint32_t first_mid;           /* message number of the first; likewise */
     struct run run;               /* the last one posted */
 
-    struct bounce_buffer *window[WINDOW]; /* if WAY_PIPELINED: used in turn by the parts */
+    struct bounce_buffer *window[WINDOW]; /* if MODE_PIPELINED: used in turn by the parts */
     uint32_t window_length;
 
     struct message wanted;        /* the message itself, during an exchange of sizes, with `block` as given
@@ -62,7 +62,7 @@ struct fanin_request {
     uint8_t mismatch;             /* the sizes exchanged differ from those expected here */
 
     uint8_t persistent, started, detached;
-    uint32_t taken_over;          /* stored with release: it wants nothing and its data have been taken, so for the
+    uint32_t locally_complete;          /* stored with release: it wants nothing and its data have been taken, so for the
                                    * program it has ended */
     uint32_t done;                /* stored with release, last of all */
     uint32_t status;              /* enum fanin_status: of the first work request that failed */
@@ -75,20 +75,20 @@ struct fanin_request {
 enum fanin_status fanin_request_begin(struct fanin_request *request, struct stream *stream,
                                       const struct fanin_operation *operation, int waits);
 /* The message of an operation, as if all its blocks had `block` bytes. */
-void fanin_make_message(const struct terms *terms, const struct fanin_operation *operation, struct message *message);
+void fanin_make_message(const struct job_params *job_params, const struct fanin_operation *operation, struct message *message);
 /* Make the message itself, after the exchange of sizes. */
 enum fanin_status fanin_request_expand(struct fanin_request *request);
-enum fanin_status fanin_request_check(const struct terms *terms, const struct fanin_operation *operation);
+enum fanin_status fanin_request_check(const struct job_params *job_params, const struct fanin_operation *operation);
 /* Give back the bounce buffers until the next start. */
 void fanin_request_idle(struct fanin_request *request);
 /* Whether it was made from an operation of the same shape. */
 int fanin_request_fits(const struct fanin_request *request, const struct fanin_operation *operation, int waits);
 enum fanin_status fanin_request_reset(struct fanin_request *request);
-/* Give back the bounce buffers, except one with a result for the program. spoiled: the device may still write to them,
+/* Give back the bounce buffers, except one with a result for the program. quarantined: the device may still write to them,
  * so the stream keeps them until the device has left the job. The caller holds the stream's lock. */
-void fanin_request_release(struct fanin_request *request, int spoiled);
+void fanin_request_release(struct fanin_request *request, int quarantined);
 /* Give back the buffers that the stream keeps, after the device has left the job. */
-void fanin_return_spoiled(struct stream *stream);
+void fanin_return_quarantined(struct stream *stream);
 /* Free everything of a request that has ended, or was never started. */
 void fanin_request_destroy(struct fanin_request *request);
 
@@ -97,7 +97,7 @@ void fanin_request_destroy(struct fanin_request *request);
  * becomes the new one. Returns 0 while the bounce buffer is still in use. */
 int fanin_request_load(struct fanin_request *request, struct run *run, struct fanin_wqe *wqe);
 /* Choose how the device brings a result that has not arrived early. */
-void fanin_request_choose_way(struct fanin_request *request, struct fanin_wqe *wqe);
+void fanin_request_choose_mode(struct fanin_request *request, struct fanin_wqe *wqe);
 /* Where to put a message that may have arrived before its only work request is posted; NULL: it can not have. */
 void *fanin_request_landing(const struct fanin_request *request, const struct fanin_wqe *wqe);
 /* Copy the result of the complete work request `number` to its place. */
@@ -115,6 +115,6 @@ static inline int is_done(const struct fanin_request *request)
 /* Has ended for the program, which may use its memory again. */
 static inline int has_ended(const struct fanin_request *request)
 {
-    return is_done(request) || __atomic_load_n(&request->taken_over, __ATOMIC_ACQUIRE) != 0;
+    return is_done(request) || __atomic_load_n(&request->locally_complete, __ATOMIC_ACQUIRE) != 0;
 }
 #endif

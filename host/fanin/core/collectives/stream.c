@@ -15,7 +15,7 @@ void fanin_stream_step(struct stream *stream)
         fanin_stream_post_all(stream);
     else
         fanin_stream_fail_requests(stream, status);
-    fanin_stream_take_over_held(stream);
+    fanin_stream_complete_throttled(stream);
 }
 
 enum fanin_status fanin_stream_submit(struct stream *stream, struct fanin_request *request)
@@ -23,7 +23,7 @@ enum fanin_status fanin_stream_submit(struct stream *stream, struct fanin_reques
     enum fanin_status status = FANIN_PENDING;
 
     pthread_mutex_lock(&stream->lock);
-    if (stream->taken_over) /* no wait takes their completions */
+    if (stream->locally_complete) /* no wait takes their completions */
         fanin_stream_step(stream);
     request->next = NULL;
     request->number = stream->submitted;
@@ -44,7 +44,7 @@ enum fanin_status fanin_stream_submit(struct stream *stream, struct fanin_reques
         if (!stream->posting) {
             stream->posting = request;
             fanin_stream_post_all(stream);
-            if (request->waits && request->taken_over && !request->done) {
+            if (request->waits && request->locally_complete && !request->done) {
                 request->detached = 1;
                 status = FANIN_SUCCESS;
             }
@@ -76,19 +76,19 @@ enum fanin_status fanin_stream_end(struct stream *stream, enum fanin_status stat
 void fanin_stream_advance(struct stream *stream)
 {
     pthread_mutex_lock(&stream->lock);
-    if (stream->first || stream->inquiries)
+    if (stream->first || stream->queries)
         fanin_stream_step(stream);
     pthread_mutex_unlock(&stream->lock);
 }
 
 static int holds(struct stream *stream, struct fanin_request *const *request)
 {
-    int held;
+    int throttled;
 
     pthread_mutex_lock(&stream->lock);
-    held = *request != NULL;
+    throttled = *request != NULL;
     pthread_mutex_unlock(&stream->lock);
-    return held;
+    return throttled;
 }
 
 int fanin_stream_has_backlog(struct stream *stream)
@@ -109,7 +109,7 @@ int fanin_stream_is_drained(struct stream *stream)
     int drained;
 
     pthread_mutex_lock(&stream->lock);
-    fanin_stream_post_mark(stream);
+    fanin_stream_post_marker(stream);
     drained = !stream->first;
     pthread_mutex_unlock(&stream->lock);
     return drained;
@@ -129,15 +129,15 @@ int fanin_stream_knows_end(struct stream *stream)
     return told;
 }
 
-enum fanin_status fanin_stream_settled(struct stream *stream)
+enum fanin_status fanin_stream_flush(struct stream *stream)
 {
     enum fanin_status status;
 
     pthread_mutex_lock(&stream->lock);
     if (stream->first)
         fanin_stream_step(stream);
-    fanin_stream_post_mark(stream);
-    status = stream->taken_over ? FANIN_PENDING : stream->unreported;
+    fanin_stream_post_marker(stream);
+    status = stream->locally_complete ? FANIN_PENDING : stream->unreported;
     if (status != FANIN_PENDING)
         stream->unreported = FANIN_SUCCESS;
     pthread_mutex_unlock(&stream->lock);
@@ -151,8 +151,8 @@ void fanin_stream_sleep(struct stream *stream, const struct fanin_request *reque
     pthread_mutex_lock(&stream->lock);
     /* Wait for several completions at once: a rank that wakes one too early yields for long, on a core that the device
      * needs. */
-    if (stream->held == request && stream->taken_over > MOST_TAKEN / 2 + MOST_SILENT)
-        count = (stream->taken_over - MOST_TAKEN / 2 - 2) / MOST_SILENT + 2;
+    if (stream->throttled == request && stream->locally_complete > MAX_LOCALLY_COMPLETE / 2 + MAX_UNSIGNALED)
+        count = (stream->locally_complete - MAX_LOCALLY_COMPLETE / 2 - 2) / MAX_UNSIGNALED + 2;
     target = stream->seen + count;
     pthread_mutex_unlock(&stream->lock);
     if (!has_ended(request))

@@ -6,7 +6,7 @@
 struct stream {
     struct fanin_context *context; /* NULL: the connection is closed */
     uint32_t qp, cq;
-    struct terms terms;
+    struct job_params job_params;
     void (*free_request)(struct fanin_request *); /* called when a detached one has ended */
     pthread_mutex_t lock;         /* of all that follows */
     struct fanin_cursor cursor;
@@ -20,16 +20,16 @@ struct stream {
     uint32_t stopped;             /* submits nothing more */
     uint64_t submitted;           /* requests, ever */
     uint64_t posted;              /* the same, without those after the end of the job */
-    uint32_t taken_over;          /* requests under way that have ended for the program */
-    uint64_t taken_bytes;         /* what they bring */
-    uint32_t silent;              /* unsignaled requests posted since the last signaled one */
-    uint64_t last_silent;         /* wr_id of the last of them */
-    struct fanin_request *held;   /* the oldest that may end for the program when half of those have ended */
+    uint32_t locally_complete;          /* requests under way that have ended for the program */
+    uint64_t locally_complete_bytes;         /* what they bring */
+    uint32_t unsignaled;              /* unsignaled requests posted since the last signaled one */
+    uint64_t last_unsignaled;         /* wr_id of the last of them */
+    struct fanin_request *throttled;   /* the oldest that may end for the program when half of those have ended */
     uint32_t unreported;          /* enum fanin_status: of the first that failed after it had ended for the program */
     uint32_t reported;            /* another failed request has told the program */
-    uint32_t asked;               /* a mark that tells whether the job goes on is under way */
-    struct inquiry *inquiries;    /* under way */
-    struct bounce_buffer *spoiled; /* buffers of failed requests: the device may still write to them */
+    uint32_t asked;               /* a marker that tells whether the job goes on is under way */
+    struct query *queries;    /* under way */
+    struct bounce_buffer *quarantined; /* buffers of failed requests: the device may still write to them */
     struct fanin_cqe end_of_job;  /* its completion; status SUCCESS: none */
     uint64_t end_of_job_number;   /* of its request, or 0 */
 };
@@ -64,7 +64,7 @@ int fanin_stream_is_drained(struct stream *stream);
 int fanin_stream_knows_end(struct stream *stream);
 /* The outcome of the requests that have ended for the program before they ended. FANIN_PENDING: some are under way. A
  * failure is reported once. */
-enum fanin_status fanin_stream_settled(struct stream *stream);
+enum fanin_status fanin_stream_flush(struct stream *stream);
 /* Note that the program knows of a failure. */
 void fanin_stream_reported(struct stream *stream);
 /* Sleep until a completion may have come, at most `timeout_ms`. */

@@ -1,21 +1,21 @@
-/* Shared by stream.c, posting.c, completion.c, inquiry.c and ending.c. Callers hold the stream's lock. */
+/* Shared by stream.c, posting.c, completion.c, query.c and ending.c. Callers hold the stream's lock. */
 #ifndef FANIN_STREAM_PARTS_H
 #define FANIN_STREAM_PARTS_H
 #include "collectives/stream.h"
 
 #define MID_MASK ((1u << FANIN_MID_BITS) - 1)
-#define MOST_TAKEN 128    /* requests that have ended for the program only: half a queue */
-#define MOST_TAKEN_BYTES (4u << 20)
-#define MOST_SILENT 16    /* unsignaled requests, of which one completion tells the end */
-#define MARK (1ull << 63) /* in the wr_id of a mark, beside that of the request before it */
-#define QUESTIONS 16      /* entries of the send queue kept free for them */
+#define MAX_LOCALLY_COMPLETE 128    /* requests that have ended for the program only: half a queue */
+#define MAX_LOCALLY_COMPLETE_BYTES (4u << 20)
+#define MAX_UNSIGNALED 16    /* unsignaled requests, of which one completion tells the end */
+#define MARKER (1ull << 63) /* in the wr_id of a marker, beside that of the request before it */
+#define QUERY_ENTRIES 16      /* entries of the send queue kept free for them */
 
 /* Questions about consecutive work requests under way, and their answers. */
-struct inquiry {
-    struct inquiry *next;         /* in its stream */
+struct query {
+    struct query *next;         /* in its stream */
     uint64_t first_id;            /* wr_id of the first */
     uint32_t count, answered;     /* questions; bitmap of the answers */
-    struct fanin_cqe answers[QUESTIONS];
+    struct fanin_cqe answers[QUERY_ENTRIES];
 };
 
 /* Take completions, post what has waited for room, and end for the program what may end. */
@@ -27,7 +27,7 @@ void fanin_stream_step(struct stream *stream);
  * to another queue pair now. */
 enum fanin_status fanin_stream_destroy_qp(struct stream *stream);
 /* End a request of which nothing is under way; frees a detached one. */
-void fanin_stream_finish(struct fanin_request *request, int spoiled);
+void fanin_stream_finish(struct fanin_request *request, int quarantined);
 void fanin_stream_fail_requests(struct stream *stream, enum fanin_status status);
 /* The same, also for everything that is submitted later. */
 void fanin_stream_fail(struct stream *stream, enum fanin_status status);
@@ -38,9 +38,9 @@ enum fanin_status fanin_stream_take_completions(struct stream *stream);
 /* ---- posting.c ---- */
 void fanin_stream_post_all(struct stream *stream);
 /* If the last requests are unsignaled, post a work request without positions, which completes after them. */
-void fanin_stream_post_mark(struct stream *stream);
-/* Post a mark whose completion tells whether the job goes on. */
+void fanin_stream_post_marker(struct stream *stream);
+/* Post a marker whose completion tells whether the job goes on. */
 void fanin_stream_ask(struct stream *stream);
 /* If there is room again, end `held`, and those behind it that are posted completely, for the program. */
-void fanin_stream_take_over_held(struct stream *stream);
+void fanin_stream_complete_throttled(struct stream *stream);
 #endif

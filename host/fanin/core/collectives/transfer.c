@@ -18,7 +18,7 @@ static uint8_t *place_in_buffer(const struct fanin_request *request, uint32_t nu
 {
     uint8_t *buffer = request->window[number % request->window_length]->address;
 
-    return side.own ? buffer + request->stream->terms.rank * run->block : buffer;
+    return side.own ? buffer + request->stream->job_params.rank * run->block : buffer;
 }
 
 static void bring_part(const struct fanin_request *request, const struct run *run, uint8_t *buffer)
@@ -36,13 +36,13 @@ static void use_buffer(const struct fanin_request *request, uint32_t number, con
     const struct collective_row *row = request->message.row;
     uint32_t lkey = request->window[number % request->window_length]->lkey;
 
-    if (request->source.way == WAY_PIPELINED) {
+    if (request->source.way == MODE_PIPELINED) {
         uint8_t *source = place_in_buffer(request, number, run, row->brings);
         bring_part(request, run, source);
         wqe->address.source = (uintptr_t)source;
         wqe->source_lkey = lkey;
     }
-    if (request->destination.way == WAY_PIPELINED) {
+    if (request->destination.way == MODE_PIPELINED) {
         wqe->address.destination = (uintptr_t)place_in_buffer(request, number, run, row->wants);
         wqe->destination_lkey = lkey;
     }
@@ -55,7 +55,7 @@ static void put_inline(const struct fanin_request *request, const struct run *ru
     const void *data = (const void *)(uintptr_t)wqe->address.source;
     uint64_t length = !wqe->address.source_blocks ? 0 : request->message.row->brings.own ? run->own : run->length;
 
-    if (source->way == WAY_PIPELINED || request->flags & FANIN_FENCE || !length || length > FANIN_MAX_INLINE)
+    if (source->way == MODE_PIPELINED || request->flags & FANIN_FENCE || !length || length > FANIN_MAX_INLINE)
         return;
     wqe->flags |= FANIN_WQE_INLINE;
     memcpy((char *)wqe + offsetof(struct fanin_wqe, address.source), data, length);
@@ -70,7 +70,7 @@ static uint16_t flags_of(const struct fanin_request *request, uint32_t number)
         flags |= FANIN_WQE_SIGNALED;
     if (request->flags & FANIN_FENCE && number == 0)
         flags |= FANIN_WQE_FENCE;
-    if (destination->way == WAY_DIRECT && destination->lkey != FANIN_LKEY_PROCESS &&
+    if (destination->way == MODE_DIRECT && destination->lkey != FANIN_LKEY_PROCESS &&
         fanin_message_length(&request->message) >= FANIN_LONG_BYTES)
         flags |= FANIN_WQE_LONG;
     return flags;
@@ -92,11 +92,11 @@ static uint32_t deadline_of(struct fanin_request *request, uint32_t number)
 /* The next work request, without memory. That of a message in one part is the same each time. */
 static void draft(struct fanin_request *request, struct run *run, struct fanin_wqe *wqe)
 {
-    const struct terms *terms = &request->stream->terms;
+    const struct job_params *job_params = &request->stream->job_params;
 
     if (!request->has_draft) {
-        fanin_next_run(&request->message, terms->rank, run);
-        fanin_write_request(terms, &request->message, run, wqe);
+        fanin_next_run(&request->message, job_params->rank, run);
+        fanin_write_request(job_params, &request->message, run, wqe);
         wqe->mid = request->agreement << FANIN_MID_BITS;
         if (request->count > 1 || request->wanted.row)
             return;
@@ -114,7 +114,7 @@ int fanin_request_load(struct fanin_request *request, struct run *run, struct fa
 
     if (request->window_length && number - request->taken == request->window_length)
         return 0;
-    if (request->source.way == WAY_BOUNCED && number == 0)
+    if (request->source.way == MODE_BOUNCED && number == 0)
         memcpy(request->source.buffer->address, request->source.memory, request->source.length);
     draft(request, run, wqe);
     wqe->address.source += request->source.address;
@@ -157,7 +157,7 @@ static int goes_beyond(const struct fanin_request *request)
 static void store_part(const struct fanin_request *request, uint32_t number)
 {
     const struct message *message = &request->message;
-    struct run run = fanin_even_run(message, request->stream->terms.rank, number);
+    struct run run = fanin_even_run(message, request->stream->job_params.rank, number);
     const uint8_t *buffer = place_in_buffer(request, number, &run, message->row->wants);
     uint8_t *memory = request->destination.memory + run.offset;
     uint32_t blocks = message->row->wants.own ? 1 : run.blocks;
@@ -176,23 +176,23 @@ void fanin_request_store(struct fanin_request *request, uint32_t number)
 
     if (!destination->memory || request->wanted.row || request->arrived)
         return;
-    if (destination->way == WAY_PIPELINED)
+    if (destination->way == MODE_PIPELINED)
         store_part(request, number);
-    else if (destination->way == WAY_BOUNCED && number + 1 == request->count)
+    else if (destination->way == MODE_BOUNCED && number + 1 == request->count)
         memcpy(destination->memory, destination->buffer->address, destination->length);
 }
 
 /* Whether the data are inline, or in registered memory of the library, once all is posted. */
-static int is_taken(const struct fanin_request *request)
+static int is_injected(const struct fanin_request *request)
 {
     const struct side *source = &request->source;
 
-    if (source->way == WAY_DIRECT || source->way == WAY_NONE)
+    if (source->way == MODE_DIRECT || source->way == MODE_NONE)
         return source->length <= FANIN_MAX_INLINE;
     for (uint32_t i = 0; i < request->window_length; i++)
         if (request->window[i]->lkey == FANIN_LKEY_PROCESS)
             return 0;
-    return source->way == WAY_PIPELINED || source->lkey != FANIN_LKEY_PROCESS;
+    return source->way == MODE_PIPELINED || source->lkey != FANIN_LKEY_PROCESS;
 }
 
 void *fanin_request_landing(const struct fanin_request *request, const struct fanin_wqe *wqe)
@@ -213,12 +213,12 @@ int fanin_request_is_one_way(const struct fanin_request *request)
 {
     return request->message.row->contributors != FANIN_CLASS_NONE &&
            (!request->destination.length || request->arrived) && !request->wanted.row && !request->mismatch &&
-           !request->timeout_ms && !request->persistent && !(request->flags & FANIN_FENCE) && is_taken(request);
+           !request->timeout_ms && !request->persistent && !(request->flags & FANIN_FENCE) && is_injected(request);
 }
 
 int fanin_request_copies_results(const struct fanin_request *request)
 {
     if (request->arrived)
         return 0;
-    return request->destination.way == WAY_BOUNCED || request->destination.way == WAY_PIPELINED || request->wanted.row;
+    return request->destination.way == MODE_BOUNCED || request->destination.way == MODE_PIPELINED || request->wanted.row;
 }

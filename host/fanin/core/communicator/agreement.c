@@ -26,7 +26,7 @@ enum {
     NOTICE_MS = 1000, /* for the device to notice in this job a loss that another job has shown */
     GRACE_MS = 2000,  /* for suspects to report: a living rank knows of the failure by then */
     MARGIN_MS = 5000, /* for a message between living ranks */
-    MOST_PAIRS = 32,  /* at a time: a device has 64 jobs, of which a client gets at most three quarters */
+    MAX_PAIRS = 32,  /* at a time: a device has 64 jobs, of which a client gets at most three quarters */
     PAIR_SLOTS = 8,
     PAIR_CHUNK = 256,
 };
@@ -66,7 +66,7 @@ struct agreement {
     uint8_t switch_is_lost;      /* of this rank's path: suspects are cut off, not dead */
     uint8_t *verdict;            /* row: 1 for each member */
     uint8_t is_unconfirmed;      /* a device may still write to rows */
-    struct pair pairs[MOST_PAIRS];
+    struct pair pairs[MAX_PAIRS];
 };
 
 /* ---- Pairs ---- */
@@ -327,14 +327,14 @@ static uint32_t fill_pairs(struct fanin_communicator *communicator, enum purpose
     enum fanin_status status = FANIN_SUCCESS;
     uint32_t count = 0, waiting = 0;
 
-    for (uint32_t i = 0; i < MOST_PAIRS; i++)
+    for (uint32_t i = 0; i < MAX_PAIRS; i++)
         count += agreement->pairs[i].communicator != NULL;
     for (uint32_t i = 0; i < agreement->ranks; i++) {
         uint32_t rank = agreement->order[i];
         struct candidate *candidate = &agreement->candidates[rank];
         if (candidate->had_turn || (purpose == FOR_VERDICT && !agreement->verdict[rank]))
             continue;
-        if (count < MOST_PAIRS && status != FANIN_NO_RESOURCES) {
+        if (count < MAX_PAIRS && status != FANIN_NO_RESOURCES) {
             status = begin_pair(communicator, purpose, rank, limit_ms);
             candidate->had_turn = status != FANIN_NO_RESOURCES;
             candidate->is_lost |= status != FANIN_NO_RESOURCES && status != FANIN_SUCCESS;
@@ -377,7 +377,7 @@ static enum fanin_status collect(struct fanin_communicator *communicator)
         begin_collecting(communicator);
     others_wait = fill_pairs(communicator, FOR_REPORT, agreement->timeout_ms);
     now = fanin_now_ms();
-    for (struct pair *pair = agreement->pairs; pair < agreement->pairs + MOST_PAIRS; pair++) {
+    for (struct pair *pair = agreement->pairs; pair < agreement->pairs + MAX_PAIRS; pair++) {
         enum fanin_status status = advance_in_turn(agreement, pair);
         if (status == FANIN_SUCCESS)
             take_report(communicator, pair->other, pair->row);
@@ -390,11 +390,11 @@ static enum fanin_status collect(struct fanin_communicator *communicator)
     }
     if (now - agreement->begun < agreement->timeout_ms && is_anybody_expected(agreement, now))
         return FANIN_PENDING;
-    for (uint32_t i = 0; i < MOST_PAIRS; i++)
+    for (uint32_t i = 0; i < MAX_PAIRS; i++)
         end_pair(agreement, &agreement->pairs[i], 0);
     for (uint32_t rank = 0; rank < agreement->ranks; rank++)
         agreement->verdict[rank] = agreement->candidates[rank].has_reported;
-    for (uint32_t i = 0; i < MOST_PAIRS; i++)
+    for (uint32_t i = 0; i < MAX_PAIRS; i++)
         memcpy(agreement->pairs[i].row, agreement->verdict, agreement->ranks + 1);
     begin_phase(agreement, TELLING);
     return FANIN_PENDING;
@@ -408,7 +408,7 @@ static enum fanin_status tell(struct fanin_communicator *communicator)
 
     if (fanin_now_ms() - agreement->begun < MARGIN_MS)
         left = fill_pairs(communicator, FOR_VERDICT, MARGIN_MS);
-    for (uint32_t i = 0; i < MOST_PAIRS; i++) {
+    for (uint32_t i = 0; i < MAX_PAIRS; i++) {
         advance_in_turn(agreement, &agreement->pairs[i]);
         left += agreement->pairs[i].communicator != NULL;
     }
@@ -487,9 +487,9 @@ void fanin_end_agreement(struct fanin_communicator *communicator)
     if (!agreement)
         return;
     forget_lost(agreement);
-    for (uint32_t i = 0; i < MOST_PAIRS; i++)
+    for (uint32_t i = 0; i < MAX_PAIRS; i++)
         end_pair(agreement, &agreement->pairs[i], 0);
-    for (uint32_t i = 0; i < MOST_PAIRS && !agreement->is_unconfirmed; i++)
+    for (uint32_t i = 0; i < MAX_PAIRS && !agreement->is_unconfirmed; i++)
         free(agreement->pairs[i].row);
     free(agreement->order);
     free(agreement->candidates);
@@ -513,7 +513,7 @@ enum fanin_status fanin_begin_agreement(struct fanin_communicator *communicator,
                                     .order = calloc(ranks, sizeof *agreement->order),
                                     .candidates = calloc(ranks, sizeof *agreement->candidates),
                                     .verdict = calloc(ranks + 1, 1)};
-    for (uint32_t i = 0; i < MOST_PAIRS; i++)
+    for (uint32_t i = 0; i < MAX_PAIRS; i++)
         if (!(agreement->pairs[i].row = calloc(ranks + 1, 1)))
             return FANIN_NO_RESOURCES;
     if (!agreement->order || !agreement->candidates || !agreement->verdict)

@@ -67,7 +67,7 @@ void fanin_unregister_communicator(struct fanin_communicator *communicator);
 void fanin_hold(struct fanin_communicator *communicator);
 void fanin_release(struct fanin_communicator *communicator);
 /* Whether all requests of a connection that have ended for the program have ended. */
-int fanin_is_settled(const struct fanin_context *context);
+int fanin_is_flushed(const struct fanin_context *context);
 /* A communicator of a connection that is in a job and has nothing under way, held for the caller; or NULL. */
 struct fanin_communicator *fanin_hold_idle(const struct fanin_context *context);
 /* Detach communicators from a connection that is closed. inherited: in a forked child, where threads that no longer

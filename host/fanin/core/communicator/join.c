@@ -29,7 +29,7 @@ static void complain_of(const struct fanin_communicator *communicator, enum fani
                                 .missing_kind = (uint8_t)reply->missing_kind,
                                 .lost_device = fanin_names_device(status) ? reply->slots : 0};
 
-    fanin_complain_of(&communicator->job, communicator->stream.terms.rank, &members);
+    fanin_complain_of(&communicator->job, communicator->stream.job_params.rank, &members);
 }
 
 enum fanin_status fanin_await_join(struct fanin_communicator *communicator, uint32_t timeout_ms,

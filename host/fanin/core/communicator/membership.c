@@ -59,7 +59,7 @@ static enum fanin_status destroy(struct fanin_communicator *communicator)
     if (communicator->has_queues)
         status = fanin_stream_end(stream, FANIN_FLUSHED);
     if (communicator->has_queues && stream->context && status == FANIN_SUCCESS) {
-        fanin_return_spoiled(stream);
+        fanin_return_quarantined(stream);
         fanin_destroy_cq(stream->context, stream->cq);
     }
     fanin_release(communicator);
@@ -93,7 +93,7 @@ enum fanin_status fanin_start_join(struct fanin_communicator *communicator, cons
         status = make_queues(communicator);
     if (status != FANIN_SUCCESS)
         return status;
-    communicator->stream.terms = (struct terms){.rank = rank, .ranks = job.ranks};
+    communicator->stream.job_params = (struct job_params){.rank = rank, .ranks = job.ranks};
     communicator->join.qp = communicator->stream.qp;
     return fanin_join_qp(context, &communicator->join, &communicator->membership);
 }
@@ -125,10 +125,10 @@ static void take_lease(struct fanin_communicator *communicator)
     uint32_t nodes = join->node_count < NODE_BITS ? join->node_count : NODE_BITS;
 
     stream->cursor.slots = communicator->lease.slots;
-    stream->terms = (struct terms){
+    stream->job_params = (struct job_params){
         .jid = join->jid, .chunk = communicator->lease.chunk, .route = join->route,
         .wide = (join->flags & (FANIN_JOB_WIDE | FANIN_JOB_REPRODUCIBLE_SHAPE)) != 0,
-        .rank = stream->terms.rank, .ranks = stream->terms.ranks, .node_bitmap = ~0ull >> (NODE_BITS - nodes),
+        .rank = stream->job_params.rank, .ranks = stream->job_params.ranks, .node_bitmap = ~0ull >> (NODE_BITS - nodes),
         .rank_bitmap = join->rank_bitmap};
 }
 
@@ -193,7 +193,7 @@ enum fanin_status fanin_flush(struct fanin_communicator *communicator, uint32_t 
 
     if (!has_joined(communicator) || !communicator->stream.context)
         return FANIN_SUCCESS;
-    while ((status = fanin_stream_settled(&communicator->stream)) == FANIN_PENDING && fanin_now_ms() < deadline)
+    while ((status = fanin_stream_flush(&communicator->stream)) == FANIN_PENDING && fanin_now_ms() < deadline)
         wait_a_moment(&communicator->stream);
     return status;
 }
@@ -266,12 +266,12 @@ void fanin_end_job(struct fanin_communicator *communicator, enum fanin_status st
 
 uint32_t fanin_rank(const struct fanin_communicator *communicator)
 {
-    return communicator->stream.terms.rank;
+    return communicator->stream.job_params.rank;
 }
 
 uint32_t fanin_size(const struct fanin_communicator *communicator)
 {
-    return communicator->stream.terms.ranks;
+    return communicator->stream.job_params.ranks;
 }
 
 const struct fanin_job *fanin_job_of(const struct fanin_communicator *communicator)

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define SETTLE_MS 10000 /* for the other ranks to take this one's data */
-#define LOOK_MS 1
+#define FLUSH_MS 10000 /* for the other ranks to take this one's data */
+#define POLL_MS 1
 
 enum fanin_status fanin_open(const char *socket_path, struct fanin_context **context)
 {
@@ -41,11 +41,11 @@ static void close_context(struct fanin_context *context, int inherited)
 }
 
 /* Wait until the devices of all ranks have the data of requests that have ended here. */
-static void settle(const struct fanin_context *context, uint64_t deadline)
+static void flush_all(const struct fanin_context *context, uint64_t deadline)
 {
-    const struct timespec moment = {.tv_nsec = LOOK_MS * 1000000L};
+    const struct timespec moment = {.tv_nsec = POLL_MS * 1000000L};
 
-    while (!fanin_is_settled(context) && fanin_now_ms() < deadline)
+    while (!fanin_is_flushed(context) && fanin_now_ms() < deadline)
         nanosleep(&moment, NULL);
 }
 
@@ -63,11 +63,11 @@ static void leave_jobs(const struct fanin_context *context, uint64_t deadline)
 
 void fanin_close(struct fanin_context *context)
 {
-    uint64_t deadline = fanin_now_ms() + SETTLE_MS;
+    uint64_t deadline = fanin_now_ms() + FLUSH_MS;
 
     if (!context)
         return;
-    settle(context, deadline);
+    flush_all(context, deadline);
     leave_jobs(context, deadline);
     close_context(context, 0);
 }

@@ -70,7 +70,7 @@ void fanin_forget_communicators(const struct fanin_context *context, int inherit
         }
         one->stream.context = NULL;
         one->stream.first = one->stream.last = one->stream.posting = NULL;
-        one->stream.taken_over = 0;
+        one->stream.locally_complete = 0;
         __atomic_store_n(&one->stream.stopped, 1, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&lock);
@@ -106,15 +106,15 @@ struct fanin_communicator *fanin_hold_idle(const struct fanin_context *context)
     return one;
 }
 
-int fanin_is_settled(const struct fanin_context *context)
+int fanin_is_flushed(const struct fanin_context *context)
 {
-    int settled = 1;
+    int flushed = 1;
 
     pthread_mutex_lock(&lock);
-    for (struct fanin_communicator *one = communicators; one && settled; one = one->next)
-        settled = one->stream.context != context || fanin_stream_settled(&one->stream) != FANIN_PENDING;
+    for (struct fanin_communicator *one = communicators; one && flushed; one = one->next)
+        flushed = one->stream.context != context || fanin_stream_flush(&one->stream) != FANIN_PENDING;
     pthread_mutex_unlock(&lock);
-    return settled;
+    return flushed;
 }
 
 int fanin_others_have_backlog(struct fanin_communicator *communicator)

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 
 #define NOT_UNDER_WAY "the request has not been started, or its device has been closed"
-#define MOST_TRIES 4      /* unused requests that are searched for the same shape */
-#define MOST_UNUSED FANIN_SQ_DEPTH /* as many as can be under way */
+#define MAX_TRIES 4      /* unused requests that are searched for the same shape */
+#define MAX_UNUSED FANIN_SQ_DEPTH /* as many as can be under way */
 #define WAIT_MS 60000     /* one round of a wait without limit */
-#define LOOK_AFTER_MS 2   /* between looks at the other communicators, while one of them waits for room */
+#define BACKLOG_POLL_MS 2   /* between looks at the other communicators, while one of them waits for room */
 
 static void push(struct fanin_communicator *communicator, struct fanin_request *first, struct fanin_request *last)
 {
@@ -36,7 +36,7 @@ static struct fanin_request *new_request(struct fanin_communicator *communicator
 
     if (!stack)
         return calloc(1, sizeof *stack);
-    for (int tries = 0; tries < MOST_TRIES && *link && !fanin_request_fits(*link, operation, waits); tries++)
+    for (int tries = 0; tries < MAX_TRIES && *link && !fanin_request_fits(*link, operation, waits); tries++)
         link = &(*link)->next;
     if (!*link)
         link = &stack;
@@ -53,7 +53,7 @@ void fanin_free_request(struct fanin_request *request)
 {
     struct fanin_communicator *communicator = communicator_of(request);
 
-    if (__atomic_load_n(&communicator->unused_count, __ATOMIC_RELAXED) >= MOST_UNUSED) {
+    if (__atomic_load_n(&communicator->unused_count, __ATOMIC_RELAXED) >= MAX_UNUSED) {
         free(request);
     } else {
         __atomic_add_fetch(&communicator->unused_count, 1, __ATOMIC_RELAXED);
@@ -160,7 +160,7 @@ static enum fanin_status outcome(const struct fanin_request *request)
     if (!is_done(request))
         return has_ended(request) ? FANIN_SUCCESS : FANIN_PENDING;
     if (request->failure.status != FANIN_SUCCESS)
-        fanin_complain_of(&communicator_of(request)->job, request->stream->terms.rank, &request->failure);
+        fanin_complain_of(&communicator_of(request)->job, request->stream->job_params.rank, &request->failure);
     return request->status;
 }
 
@@ -175,7 +175,7 @@ enum fanin_status fanin_test(struct fanin_request *request)
 
 static uint32_t slice_of(struct fanin_request *request, uint64_t left)
 {
-    uint64_t slice = fanin_others_have_backlog(communicator_of(request)) ? LOOK_AFTER_MS : FANIN_SLICE_MS;
+    uint64_t slice = fanin_others_have_backlog(communicator_of(request)) ? BACKLOG_POLL_MS : FANIN_SLICE_MS;
 
     return (uint32_t)(slice < left ? slice : left);
 }
@@ -235,7 +235,7 @@ void fanin_failure(const struct fanin_request *request, struct fanin_cqe *cqe)
 {
     *cqe = request->failure;
     cqe->status = (uint8_t)request->status;
-    if (request->taken_over && request->status != FANIN_SUCCESS)
+    if (request->locally_complete && request->status != FANIN_SUCCESS)
         fanin_stream_reported(request->stream);
 }
 
@@ -275,17 +275,17 @@ void fanin_free(struct fanin_request *request)
 
 uint64_t fanin_segments_of(struct fanin_communicator *communicator, const struct fanin_operation *operation)
 {
-    const struct terms *terms = &communicator->stream.terms;
+    const struct job_params *job_params = &communicator->stream.job_params;
     struct run run = {0};
     uint64_t segments = 0;
     struct message message;
 
     if (!has_joined(communicator) || operation->flags & FANIN_EXCHANGE_SIZES ||
-        fanin_request_check(terms, operation) != FANIN_SUCCESS)
+        fanin_request_check(job_params, operation) != FANIN_SUCCESS)
         return 0;
-    fanin_make_message(terms, operation, &message);
+    fanin_make_message(job_params, operation, &message);
     fanin_use_sizes(&message, message.row->divided ? operation->sizes : NULL);
-    while (fanin_next_run(&message, terms->rank, &run))
-        segments += fanin_count_positions(terms, &message, &run);
+    while (fanin_next_run(&message, job_params->rank, &run))
+        segments += fanin_count_positions(job_params, &message, &run);
     return segments;
 }

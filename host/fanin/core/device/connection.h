@@ -23,15 +23,15 @@ struct fanin_context {
     uint32_t device_version;       /* of the host interface, from the last reply; 0: no reply yet */
     uint32_t lost;                 /* it has ended, or stands still */
     uint32_t stands_still;
-    uint32_t looking;              /* a thread checks the device's health: it owns the next five fields */
+    uint32_t checking_health;              /* a thread checks the device's health: it owns the next five fields */
     uint64_t health_checked_ms;    /* other threads read it */
     uint32_t beat;                 /* of the doorbell page, when it last changed */
     uint64_t beat_changed_ms;
     uint64_t device_woken_ms;
     uint64_t first_woken_ms;       /* since the last change of the beat; 0: not */
     uint32_t spin_budget;          /* yields before a sleep; adapted by their success */
-    uint32_t look_credit;          /* successful looks without a yield, less failed ones */
-    uint32_t looks_left_out;
+    uint32_t poll_credit;          /* successful looks without a yield, less failed ones */
+    uint32_t polls_skipped;
     uint32_t sleeps;               /* without a yield, because the budget was too small */
 
     uint8_t ordinary_states[FANIN_MAX_ORDINARY_QP]; /* enum fanin_qp_state, as set last */

@@ -31,7 +31,7 @@ static int socket_hung_up(const struct fanin_context *context)
 
 /* Ranks that poll and yield can keep a device on the same cores from running for seconds (Linux 6.18 yields within the
  * session only), so sleep for a while. */
-static void give_way(void)
+static void yield_core(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = NAP_MS * 1000000L}, NULL);
 }
@@ -65,7 +65,7 @@ static int stands_still(struct fanin_context *context, uint64_t now, uint64_t id
         context->access->wake(context);
     }
     if (context->first_woken_ms && now - context->first_woken_ms >= GRACE_MS)
-        give_way();
+        yield_core();
     return 0;
 }
 
@@ -113,10 +113,10 @@ int fanin_device_lost(struct fanin_context *context)
     if (coarse_now_ms() - __atomic_load_n(&context->health_checked_ms, __ATOMIC_RELAXED) < HEALTH_INTERVAL_MS)
         return 0;
     /* One thread at a time looks; the others try again in 10 ms. */
-    if (__atomic_exchange_n(&context->looking, 1, __ATOMIC_ACQUIRE))
+    if (__atomic_exchange_n(&context->checking_health, 1, __ATOMIC_ACQUIRE))
         return 0;
     lost = look(context);
-    __atomic_store_n(&context->looking, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&context->checking_health, 0, __ATOMIC_RELEASE);
     return lost;
 }
 

@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #define SCHEME "rdma://"
-#define TELL_EVERY (FANIN_CQ_DEPTH / 8)  /* completions */
+#define CONSUMER_UPDATE_INTERVAL (FANIN_CQ_DEPTH / 8)  /* completions */
 #define DEFAULT_PATIENCE_MS 5000
 #define HALF_WORD 0xffffu
 
@@ -83,7 +83,7 @@ static enum fanin_status parse(struct fanin_remote *remote, const char *address)
     return FANIN_SUCCESS;
 }
 
-static enum fanin_status connect_stream(struct fanin_context *context, const char *address)
+static enum fanin_status connect_tcp(struct fanin_context *context, const char *address)
 {
     struct fanin_remote *remote = calloc(1, sizeof *remote);
     enum fanin_status status;
@@ -97,7 +97,7 @@ static enum fanin_status connect_stream(struct fanin_context *context, const cha
     pthread_mutex_init(&remote->region_lock, NULL);
     context->remote = remote;
     status = parse(remote, address);
-    return status == FANIN_SUCCESS ? fanin_stream_connect(&context->socket, remote->host, remote->port) : status;
+    return status == FANIN_SUCCESS ? fanin_tcp_connect(&context->socket, remote->host, remote->port) : status;
 }
 
 static enum fanin_status read_token(uint8_t token[FANIN_TOKEN_BYTES])
@@ -286,7 +286,7 @@ static enum fanin_status attach(struct fanin_context *context)
     struct fanin_attach_rdma_reply reply = {0};
     uint32_t patience;
     enum fanin_status status = fanin_rdma_open(&remote->pair, *remote->device ? remote->device : NULL,
-                                               fanin_stream_own_address(context->socket));
+                                               fanin_tcp_own_address(context->socket));
 
     if (status == FANIN_SUCCESS)
         status = ask_to_attach(context, &reply);
@@ -429,7 +429,7 @@ void fanin_remote_consumed(struct fanin_context *context, uint32_t cq, struct fa
 {
     uint32_t *told = &context->remote->told[cq];
 
-    if (ring->consumer - *told < TELL_EVERY)
+    if (ring->consumer - *told < CONSUMER_UPDATE_INTERVAL)
         return;
     *told = ring->consumer;
     pthread_mutex_lock(&context->remote->post_lock);
@@ -462,14 +462,14 @@ static int is_broken(const struct fanin_context *context)
 static enum fanin_status send_message(struct fanin_context *context, const void *message, size_t size, int fd)
 {
     (void)fd; /* only a device on this host can use it */
-    return fanin_stream_send(context->socket, message, size);
+    return fanin_tcp_send(context->socket, message, size);
 }
 
 /* A reply has the number of markers that the device posted before it. One thread at a time takes replies, in order. */
 static ssize_t receive_message(struct fanin_context *context, void *buffer, size_t capacity, int fds[FANIN_MAX_FDS])
 {
     const struct fanin_message *head = buffer;
-    ssize_t size = fanin_stream_receive(context->socket, buffer, capacity);
+    ssize_t size = fanin_tcp_receive(context->socket, buffer, capacity);
 
     (void)fds;
     if (size >= (ssize_t)sizeof *head)
@@ -593,7 +593,7 @@ static enum fanin_status deregister_memory(struct fanin_context *context, uint32
 }
 
 const struct device_access fanin_remote_access = {
-    .connect = connect_stream,
+    .connect = connect_tcp,
     .attach = attach,
     .close = close_remote,
     .send = send_message,

@@ -21,8 +21,8 @@ void fanin_remote_take(struct fanin_context *context);
 void fanin_remote_consumed(struct fanin_context *context, uint32_t cq, struct fanin_ring *ring);
 
 /* ---- stream.c: as transport.c, over TCP ---- */
-enum fanin_status fanin_stream_connect(int *descriptor, const char *host, const char *port);
-uint32_t fanin_stream_own_address(int descriptor);
-enum fanin_status fanin_stream_send(int descriptor, const void *message, size_t size);
-ssize_t fanin_stream_receive(int descriptor, void *buffer, size_t capacity);
+enum fanin_status fanin_tcp_connect(int *descriptor, const char *host, const char *port);
+uint32_t fanin_tcp_own_address(int descriptor);
+enum fanin_status fanin_tcp_send(int descriptor, const void *message, size_t size);
+ssize_t fanin_tcp_receive(int descriptor, void *buffer, size_t capacity);
 #endif

@@ -16,13 +16,13 @@
 
 #define MAX_SPIN_BUDGET 50 /* yields: cheaper than a sleep if the device answers at once */
 #define MIN_SPIN_BUDGET 3  /* below this, none: across a network or beside other load yields do not pay */
-#define SPIN_AGAIN 64      /* sleeps until the next try, since other load comes and goes */
-#define LOOK 2000          /* ns of polling without a yield */
-#define LOOKS 8            /* polls per look at the clock */
-#define LOOK_PRICE 2       /* successful looks that pay for a failed one */
-#define MOST_CREDIT 64
-#define NEAR 1             /* completions */
-#define LEAST_SPIN 50000   /* ns: about the cost of a wake-up; yields are short on an idle core */
+#define RETRY_INTERVAL 64      /* sleeps until the next try, since other load comes and goes */
+#define POLL_NS 2000          /* ns of polling without a yield */
+#define POLLS_PER_CLOCK 8            /* polls per look at the clock */
+#define POLL_MISS_COST 2       /* successful looks that pay for a failed one */
+#define MAX_POLL_CREDIT 64
+#define MAX_SPIN_DISTANCE 1             /* completions */
+#define MIN_SPIN_NS 50000   /* ns: about the cost of a wake-up; yields are short on an idle core */
 
 void fanin_ring_doorbell(struct fanin_context *context)
 {
@@ -82,7 +82,7 @@ enum fanin_status fanin_post_next(struct fanin_context *context, uint32_t qp, st
 }
 
 /* Why an empty completion ring stays empty, or FANIN_SUCCESS. */
-static enum fanin_status trouble(struct fanin_context *context, const struct fanin_ring *ring)
+static enum fanin_status ring_error(struct fanin_context *context, const struct fanin_ring *ring)
 {
     if (__atomic_load_n(&ring->overrun, __ATOMIC_ACQUIRE))
         return FANIN_CQ_OVERRUN;
@@ -112,7 +112,7 @@ enum fanin_status fanin_poll_owned(struct fanin_context *context, uint32_t cq, s
         fanin_remote_consumed(context, cq, ring);
     *count = taken;
     *seen = consumer + taken;
-    return available ? FANIN_SUCCESS : trouble(context, ring);
+    return available ? FANIN_SUCCESS : ring_error(context, ring);
 }
 
 enum fanin_status fanin_poll(struct fanin_context *context, uint32_t cq, struct fanin_cqe *cqes, uint32_t capacity,
@@ -221,7 +221,7 @@ static int has_come(struct fanin_context *context, const struct fanin_ring *ring
 /* Whether the completion comes soon enough to spin for it. */
 static int is_near(const struct fanin_ring *ring, uint32_t target)
 {
-    return target - __atomic_load_n(&ring->producer, __ATOMIC_RELAXED) <= NEAR;
+    return target - __atomic_load_n(&ring->producer, __ATOMIC_RELAXED) <= MAX_SPIN_DISTANCE;
 }
 
 /* Number of yields this time. */
@@ -231,7 +231,7 @@ static uint32_t take_budget(struct fanin_context *context)
 
     if (budget >= MIN_SPIN_BUDGET)
         return budget;
-    return __atomic_add_fetch(&context->sleeps, 1, __ATOMIC_RELAXED) % SPIN_AGAIN ? 0 : MAX_SPIN_BUDGET;
+    return __atomic_add_fetch(&context->sleeps, 1, __ATOMIC_RELAXED) % RETRY_INTERVAL ? 0 : MAX_SPIN_BUDGET;
 }
 
 static uint64_t now_ns(void)
@@ -255,21 +255,21 @@ static inline void pause_core(void)
  * fast. */
 static int look(struct fanin_context *context, const struct fanin_ring *ring, uint32_t target)
 {
-    uint32_t credit = __atomic_load_n(&context->look_credit, __ATOMIC_RELAXED);
+    uint32_t credit = __atomic_load_n(&context->poll_credit, __ATOMIC_RELAXED);
     int found = 0;
 
-    if (credit < LOOK_PRICE && __atomic_add_fetch(&context->looks_left_out, 1, __ATOMIC_RELAXED) % SPIN_AGAIN)
+    if (credit < POLL_MISS_COST && __atomic_add_fetch(&context->polls_skipped, 1, __ATOMIC_RELAXED) % RETRY_INTERVAL)
         return 0;
-    for (uint64_t until = now_ns() + LOOK; !found && now_ns() < until;)
-        for (uint32_t looks = 0; !found && looks < LOOKS; looks++) {
+    for (uint64_t until = now_ns() + POLL_NS; !found && now_ns() < until;)
+        for (uint32_t looks = 0; !found && looks < POLLS_PER_CLOCK; looks++) {
             pause_core();
             found = has_come(context, ring, target);
         }
     if (found)
-        credit = credit < MOST_CREDIT ? credit + 1 : MOST_CREDIT;
+        credit = credit < MAX_POLL_CREDIT ? credit + 1 : MAX_POLL_CREDIT;
     else
-        credit = credit > LOOK_PRICE ? credit - LOOK_PRICE : 0;
-    __atomic_store_n(&context->look_credit, found && credit < LOOK_PRICE ? LOOK_PRICE : credit, __ATOMIC_RELAXED);
+        credit = credit > POLL_MISS_COST ? credit - POLL_MISS_COST : 0;
+    __atomic_store_n(&context->poll_credit, found && credit < POLL_MISS_COST ? POLL_MISS_COST : credit, __ATOMIC_RELAXED);
     return found;
 }
 
@@ -286,7 +286,7 @@ static int spin(struct fanin_context *context, const struct fanin_ring *ring, ui
     budget = take_budget(context);
     if (budget == 0)
         return 0;
-    until = now_ns() + LEAST_SPIN;
+    until = now_ns() + MIN_SPIN_NS;
     for (uint32_t yields = 0; !found && (yields < budget || now_ns() < until); yields++) {
         sched_yield();
         found = has_come(context, ring, target);
@@ -297,7 +297,7 @@ static int spin(struct fanin_context *context, const struct fanin_ring *ring, ui
 }
 
 /* Set `wake_at` to the nearest target of all sleepers; one that has been reached is stale. */
-static void ask_for(struct fanin_ring *ring, uint32_t target)
+static void request_wake_up(struct fanin_ring *ring, uint32_t target)
 {
     uint32_t other = __atomic_load_n(&ring->wake_at, __ATOMIC_RELAXED);
 
@@ -312,7 +312,7 @@ static void sleep_on(struct fanin_ring *ring, uint32_t target, uint64_t wait_ms)
     struct timespec limit = {.tv_sec = (time_t)(wait_ms / 1000), .tv_nsec = (long)(wait_ms % 1000) * 1000000};
     uint32_t producer;
 
-    ask_for(ring, target);
+    request_wake_up(ring, target);
     __atomic_fetch_add(&ring->waiting, 1, __ATOMIC_SEQ_CST);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     producer = __atomic_load_n(&ring->producer, __ATOMIC_ACQUIRE);
@@ -340,7 +340,7 @@ enum fanin_status fanin_sleep_cq(struct fanin_context *context, uint32_t cq, uin
     sleep_on(ring, seen + 1, longest_ms);
     if (has_reached(ring, seen + 1))
         return FANIN_SUCCESS;
-    status = trouble(context, ring);
+    status = ring_error(context, ring);
     return status == FANIN_SUCCESS ? FANIN_PENDING : status;
 }
 
@@ -371,7 +371,7 @@ enum fanin_status fanin_await_completion(struct fanin_context *context, uint32_t
             sleep_on(ring, target, left < FANIN_SLICE_MS ? left : FANIN_SLICE_MS);
         if (has_reached(ring, target))
             return FANIN_SUCCESS;
-        status = trouble(context, ring);
+        status = ring_error(context, ring);
     } while (status == FANIN_SUCCESS && now < deadline);
     return status == FANIN_SUCCESS ? FANIN_PENDING : status;
 }

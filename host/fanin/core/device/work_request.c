@@ -7,7 +7,7 @@
 
 #define KNOWN_FLAGS (FANIN_WQE_SIGNALED | FANIN_WQE_ADDRESS_LIST | FANIN_WQE_INLINE | FANIN_WQE_FENCE | FANIN_WQE_LONG)
 #define WIDE (FANIN_JOB_WIDE | FANIN_JOB_REPRODUCIBLE_SHAPE)
-#define MOST_SEGMENTS 0x3FFFFFFF /* of a message */
+#define MAX_SEGMENTS 0x3FFFFFFF /* of a message */
 
 #define REFUSE(status, ...) (fanin_complain(__VA_ARGS__), (status))
 
@@ -79,9 +79,9 @@ static enum fanin_status check_segments(const struct fanin_wqe *wqe, uint64_t se
 {
     uint64_t whole = wqe->length / wqe->block, rest = wqe->length % wqe->block, segments;
 
-    if (wqe->length / segment + wqe->length / wqe->block >= MOST_SEGMENTS)
+    if (wqe->length / segment + wqe->length / wqe->block >= MAX_SEGMENTS)
         return REFUSE(FANIN_INVALID_REQUEST, "%" PRIu64 " bytes are more than %u segments", wqe->length,
-                      MOST_SEGMENTS);
+                      MAX_SEGMENTS);
     segments = whole * divide_up(wqe->block, segment) + divide_up(rest, segment);
     if (!wqe->segments || wqe->sid + (uint64_t)wqe->segments > segments)
         return REFUSE(FANIN_INVALID_REQUEST, "%u segments from sid %u exceed the message's %" PRIu64,

@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MOST_NAMED 8      /* ranks in a text */
-#define LONGEST_TEXT 640  /* with so many names */
-#define MOST_COMPLAINED 200
+#define MAX_NAMED 8      /* ranks in a text */
+#define MAX_TEXT 640  /* with so many names */
+#define MAX_COMPLAINT 200
 
 struct text {
-    char bytes[LONGEST_TEXT];
+    char bytes[MAX_TEXT];
     size_t length;
 };
 
@@ -162,7 +162,7 @@ static void append_missing(struct text *text, const struct fanin_job *job, const
 void fanin_name_members(const struct fanin_job *job, uint32_t rank, const struct fanin_cqe *cqe, char *words,
                         size_t capacity)
 {
-    uint32_t *ranks = malloc(2 * job->ranks * sizeof *ranks), most = MOST_NAMED, count, others;
+    uint32_t *ranks = malloc(2 * job->ranks * sizeof *ranks), most = MAX_NAMED, count, others;
     struct text text, device = {.length = 0};
 
     if (fanin_names_device(cqe->status) && cqe->lost_device)
@@ -182,7 +182,7 @@ void fanin_name_members(const struct fanin_job *job, uint32_t rank, const struct
 
 void fanin_complain_of(const struct fanin_job *job, uint32_t rank, const struct fanin_cqe *cqe)
 {
-    char words[MOST_COMPLAINED];
+    char words[MAX_COMPLAINT];
 
     fanin_name_members(job, rank, cqe, words, sizeof words);
     fanin_complain("%s", words);
@@ -200,7 +200,7 @@ static void append_nics(struct text *text, const struct fanin_job *job)
             while (before < rank && job->places[before].address != job->places[rank].address)
                 before++;
             nics += !pass && before == rank;
-            if (pass && before == rank && named < MOST_NAMED)
+            if (pass && before == rank && named < MAX_NAMED)
                 append(text, "%s%s", named++ ? ", " : "", address_of(job, rank).bytes);
         }
     }

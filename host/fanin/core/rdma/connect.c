@@ -14,7 +14,7 @@ enum {
     RTS_ATTRIBUTES = FANIN_ATTR_STATE | FANIN_ATTR_TIMEOUT | FANIN_ATTR_RETRY_CNT | FANIN_ATTR_RNR_RETRY |
                      FANIN_ATTR_SQ_PSN | FANIN_ATTR_MAX_QP_RD_ATOMIC
 };
-enum { HOP_LIMIT = 64, FOR_EVER = 7, NO_BUFFER_TIMER = 1 /* 10 us */, LONGEST_TIMEOUT = 18, READS = 16 };
+enum { HOP_LIMIT = 64, FOR_EVER = 7, NO_BUFFER_TIMER = 1 /* 10 us */, MAX_TIMEOUT = 18, READS = 16 };
 enum { RETRIES = 6 }; /* the most that is finite: rxe takes 7 as infinite */
 #define TICK_NS 4096ull /* the time-out of a queue pair is 2^n ticks */
 #define WANTED_INLINE sizeof(struct fanin_wqe)
@@ -137,7 +137,7 @@ static uint8_t timeout_of(uint32_t patience_ms)
 {
     uint8_t timeout = 1;
 
-    while (timeout < LONGEST_TIMEOUT && (TICK_NS << (timeout + 1)) * (RETRIES + 1) <= patience_ms * 1000000ull)
+    while (timeout < MAX_TIMEOUT && (TICK_NS << (timeout + 1)) * (RETRIES + 1) <= patience_ms * 1000000ull)
         timeout++;
     return timeout;
 }

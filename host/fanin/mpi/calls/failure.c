@@ -9,14 +9,14 @@
 #include <string.h>
 #include <time.h>
 
-#define LONGEST_TEXT 255 /* of an error code, in Open MPI */
-#define MOST_NAMES 140   /* bytes of it for ranks and devices */
-#define LONGEST_STRING 8192 /* of MPI_Error_string, in any MPI */
+#define MAX_TEXT 255 /* of an error code, in Open MPI */
+#define MAX_NAMES 140   /* bytes of it for ranks and devices */
+#define MAX_ERROR_STRING 8192 /* of MPI_Error_string, in any MPI */
 #define KEPT_CODES 64        /* of a class */
 #define REVOCATION_LOOKS 100 /* a millisecond apart */
 
 struct text {
-    char bytes[LONGEST_TEXT + 1];
+    char bytes[MAX_TEXT + 1];
     size_t length;
 };
 
@@ -79,7 +79,7 @@ static void append_ranks(struct text *text, enum fanin_status status, const stru
                          struct fanin_communicator *job, const struct fanin_request *request)
 {
     struct fanin_cqe completion = state->ended;
-    char names[MOST_NAMES];
+    char names[MAX_NAMES];
 
     if (request)
         fanin_failure(request, &completion);
@@ -122,7 +122,7 @@ static int next_code(int class)
 /* Set the text of a code. MPICH 4.0 has another for codes of its own classes: there the text is printed. */
 static void set_text(int code, const char *text)
 {
-    char said[LONGEST_STRING] = "";
+    char said[MAX_ERROR_STRING] = "";
     int length = 0;
 
     pmpi.Add_error_string(code, text);

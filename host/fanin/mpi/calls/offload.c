@@ -6,13 +6,13 @@
 #include "abi/pmpi.h"
 #include "calls/aliases.h"
 #include "calls/failure.h"
-#include "calls/glance.h"
+#include "calls/fast_path.h"
 #include "settings.h"
 #include <limits.h>
 
 #define ERR_BUFFER 1 /* MPI_ERR_BUFFER, the same everywhere */
-#define SHORTEST_MS 1 /* of waiting, before the MPI makes progress; doubled each time */
-#define LONGEST_MS 4
+#define MIN_WAIT_MS 1 /* of waiting, before the MPI makes progress; doubled each time */
+#define MAX_WAIT_MS 4
 #define ROUNDS 8      /* of its progress each time, since a long message takes several */
 
 static enum reason check_size(const struct call *call, enum form form, const struct decoded_call *decoded,
@@ -101,7 +101,7 @@ static enum reason judge(const struct call *call, enum form form, struct decoded
     *found = communicator = shim_communicator(call->comm);
     if (!communicator)
         return REASON_ARGUMENTS;
-    if (communicator->reason == REASON_NO_ROOM && (form == NONBLOCKING || !shim_asks_again(communicator)))
+    if (communicator->reason == REASON_NO_ROOM && (form == NONBLOCKING || !shim_may_retry(communicator)))
         return communicator->reason;
     if (communicator->reason != NO_REASON && communicator->reason != REASON_NOT_JOINED)
         return communicator->reason;
@@ -170,22 +170,22 @@ static uint32_t look_after_others(handle comm, struct fanin_communicator *job, u
     shim_end_if_revoked(comm, job);
     fanin_progress();
     if (fanin_others_have_backlog(job))
-        return SHORTEST_MS;
-    return slice < LONGEST_MS ? 2 * slice : slice;
+        return MIN_WAIT_MS;
+    return slice < MAX_WAIT_MS ? 2 * slice : slice;
 }
 
 static enum fanin_status keep_waiting(handle comm, struct fanin_communicator *job, struct fanin_request *request)
 {
     enum fanin_status status = FANIN_PENDING;
 
-    for (uint32_t slice = SHORTEST_MS; status == FANIN_PENDING; status = fanin_wait(request, slice))
+    for (uint32_t slice = MIN_WAIT_MS; status == FANIN_PENDING; status = fanin_wait(request, slice))
         slice = look_after_others(comm, job, slice);
     return status;
 }
 
 enum fanin_status shim_wait(handle comm, struct fanin_communicator *job, struct fanin_request *request)
 {
-    enum fanin_status status = fanin_wait(request, SHORTEST_MS);
+    enum fanin_status status = fanin_wait(request, MIN_WAIT_MS);
 
     return status == FANIN_PENDING ? keep_waiting(comm, job, request) : status;
 }
@@ -205,7 +205,7 @@ int shim_blocking(struct call *call, int *code)
     started = status == FANIN_SUCCESS;
     prepared.operation.flags |= FANIN_ALL_BLOCK;
     if (started)
-        status = fanin_call(communicator->job, &prepared.operation, SHORTEST_MS, &request);
+        status = fanin_call(communicator->job, &prepared.operation, MIN_WAIT_MS, &request);
     if (status == FANIN_PENDING)
         status = keep_waiting(call->comm, communicator->job, request);
     if (status == FANIN_NO_RESOURCES) /* the others wait for data that this rank can not send */

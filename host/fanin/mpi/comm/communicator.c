@@ -11,7 +11,7 @@
 /* Calls, or bytes of calls, that take an MPI as long as forming a job: some milliseconds. */
 #define WORTH_CALLS 64
 #define WORTH_BYTES (4 << 20)
-#define PATIENCE 1024 /* calls before a communicator asks again for a job; doubled each time */
+#define MIN_BACKOFF 1024 /* calls before a communicator asks again for a job; doubled each time */
 
 int shim_active;
 static int keyval;
@@ -27,9 +27,9 @@ int shim_is_worth_a_job(struct communicator *communicator, uint64_t bytes)
     return shim_settings.join != JOIN_AUTO || communicator->calls > WORTH_CALLS || communicator->bytes > WORTH_BYTES;
 }
 
-int shim_asks_again(struct communicator *communicator)
+int shim_may_retry(struct communicator *communicator)
 {
-    if (++communicator->without_room < communicator->patience)
+    if (++communicator->without_room < communicator->backoff)
         return 0;
     communicator->reason = REASON_NOT_JOINED;
     return 1;
@@ -148,7 +148,7 @@ void shim_join_communicator(struct communicator *communicator, int early)
     if (communicator->reason != REASON_NO_ROOM)
         return;
     communicator->has_order_of_mpi = 1; /* the MPI computes its sums meanwhile */
-    communicator->patience = communicator->patience ? 2 * communicator->patience : PATIENCE;
+    communicator->backoff = communicator->backoff ? 2 * communicator->backoff : MIN_BACKOFF;
 }
 
 void shim_communicator_created(handle comm)

@@ -12,7 +12,7 @@ struct communicator {
     enum reason reason;        /* why the MPI does its calls: at first REASON_NOT_JOINED; NO_REASON: it has a job */
     struct fanin_communicator *job;
     uint64_t without_room;     /* calls since the devices had no room for its job; equal on all ranks */
-    uint64_t patience;         /* such calls before it asks again */
+    uint64_t backoff;         /* such calls before it asks again */
     uint64_t calls, bytes;     /* that a job could have offloaded; equal on all ranks */
     int is_not_revoked;        /* its job has ended, but not by a revocation */
     int has_order_of_mpi;      /* the MPI computes its floating-point sums; equal on all ranks */
@@ -65,7 +65,7 @@ struct communicator *shim_communicator(handle comm);
 void shim_join_communicator(struct communicator *communicator, int early);
 
 /* Count a call of a communicator without room; whether it may ask again now. */
-int shim_asks_again(struct communicator *communicator);
+int shim_may_retry(struct communicator *communicator);
 
 /* Count a call of `bytes` that a job could offload; whether the communicator is worth one now. */
 int shim_is_worth_a_job(struct communicator *communicator, uint64_t bytes);

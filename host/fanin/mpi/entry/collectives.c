@@ -1,6 +1,6 @@
 /* The entries of the collectives, in all forms. If the MPI lacks a form with large counts, the one with int counts
  * takes its place; programs built for this MPI do not call other missing forms. */
-#include "calls/glance.h"
+#include "calls/fast_path.h"
 #include "entry/entry.h"
 #include "requests/requests.h"
 #include <limits.h>

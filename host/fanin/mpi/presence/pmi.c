@@ -11,7 +11,7 @@
 
 #define LINE 1024   /* bytes, as in MPICH */
 #define NAME 256
-#define LONGEST_VERSION 8192 /* MPI_MAX_LIBRARY_VERSION_STRING of any MPI */
+#define MAX_VERSION 8192 /* MPI_MAX_LIBRARY_VERSION_STRING of any MPI */
 
 static int server = -1; /* -1: none, or closed */
 static char space[NAME]; /* of the keys of this MPI_COMM_WORLD */
@@ -67,7 +67,7 @@ static int is_of_version_1(const char *name)
 /* Other launchers pass a socket in the same variable, but may speak another protocol. Equal on all ranks. */
 static int is_hydra(void)
 {
-    char version[LONGEST_VERSION];
+    char version[MAX_VERSION];
     int length;
 
     return getenv("PMI_FD") && getenv("PMI_RANK") && getenv("MPI_LOCALNRANKS") &&

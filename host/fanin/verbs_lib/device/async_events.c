@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <poll.h>
 
-enum { LOOK_MS = 50 }; /* between checks whether the device is lost */
+enum { POLL_MS = 50 }; /* between checks whether the device is lost */
 
 void our_report(struct ibv_context *context, struct our_async_event *event, int type, void *element)
 {
@@ -46,7 +46,7 @@ static struct our_async_event *await_event(struct ibv_context *context)
             errno = EAGAIN;
             return NULL;
         }
-        if (poll(&ready, 1, LOOK_MS) < 0)
+        if (poll(&ready, 1, POLL_MS) < 0)
             return NULL;
     }
 }

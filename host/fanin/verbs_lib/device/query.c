@@ -12,11 +12,11 @@ enum {
     EDR = 32,                 /* active_speed: 25 Gbit/s, for want of a rate of a software port */
     NO_VENDOR = 0xffffff,     /* vendor_id */
     LINK_UP = 5,              /* phys_state */
-    MOST_READS = 16,
-    MOST_REGIONS = 256,       /* of a client: `max_regions` in device/fanin_nic/hostif/client.py */
+    MAX_READS = 16,
+    MAX_REGIONS = 256,       /* of a client: `max_regions` in device/fanin_nic/hostif/client.py */
     PLENTY = 1 << 16          /* limited by memory only */
 };
-#define LONGEST_MESSAGE 0x80000000u
+#define MAX_MESSAGE 0x80000000u
 
 /* A local EUI-64 from the device's address. */
 static uint64_t guid_of(uint32_t ipv4)
@@ -40,11 +40,11 @@ static void describe(struct ibv_context *context, struct ibv_device_attr *attr)
         .max_sge_rd = FANIN_MAX_SGE,
         .max_cq = (int)limits->max_cq,
         .max_cqe = FANIN_CQ_DEPTH,
-        .max_mr = MOST_REGIONS,
+        .max_mr = MAX_REGIONS,
         .max_pd = PLENTY,
-        .max_qp_rd_atom = MOST_READS,
-        .max_res_rd_atom = MOST_READS * (int)limits->max_ordinary_qp,
-        .max_qp_init_rd_atom = MOST_READS,
+        .max_qp_rd_atom = MAX_READS,
+        .max_res_rd_atom = MAX_READS * (int)limits->max_ordinary_qp,
+        .max_qp_init_rd_atom = MAX_READS,
         .atomic_cap = IBV_ATOMIC_HCA,
         .max_ah = PLENTY,
         .max_srq = (int)limits->max_shared_queues,
@@ -96,7 +96,7 @@ int our_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_at
         .active_mtu = mtu_code(limits->path_mtu),
         .gid_tbl_len = 1,
         .port_cap_flags = IBV_PORT_IP_BASED_GIDS,
-        .max_msg_sz = LONGEST_MESSAGE,
+        .max_msg_sz = MAX_MESSAGE,
         .pkey_tbl_len = 1,
         .max_vl_num = 1,
         .active_width = ONE_LANE,

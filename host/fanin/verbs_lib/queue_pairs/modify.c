@@ -4,7 +4,7 @@
 #include "queue_pairs/queue_pairs.h"
 #include <errno.h>
 
-#define MOST_PSN 0xffffffu
+#define MAX_PSN 0xffffffu
 
 #define NUMBERS(X)                                        \
     X(CUR_STATE, cur_state, cur_qp_state)                 \
@@ -77,8 +77,8 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 #undef X
         .path_mtu = bytes_of(attr->path_mtu),
     };
-    change.send_psn &= MOST_PSN; /* as RDMA NICs do: programs give random numbers of 32 bits */
-    change.receive_psn &= MOST_PSN;
+    change.send_psn &= MAX_PSN; /* as RDMA NICs do: programs give random numbers of 32 bits */
+    change.receive_psn &= MAX_PSN;
     change.access &= ~(uint32_t)IBV_ACCESS_OPTIONAL_RANGE;
     if (mask & FANIN_ATTR_AV && !(change.destination = destination_of(&attr->ah_attr)))
         return EINVAL;

@@ -14,7 +14,7 @@ SOUND, COPY = "fanin_reference", "faulty_reference"
 MODULES = ("spec", "packets", "arithmetic", "times", "job", "device", "membership", "positions", "switch")
 
 
-class WrongLine(NamedTuple):
+class Mutant(NamedTuple):
     """clause: the broken demand. `right` is once in the module; `wrong` takes its place."""
 
     name: str
@@ -24,23 +24,23 @@ class WrongLine(NamedTuple):
     wrong: str
 
 
-class NoSuchLine(LookupError):
+class StaleMutant(LookupError):
     """The text of the module does not have the right line once."""
 
 
-_TABLE = tomllib.loads(resources.files("fanin_conform").joinpath("wrong_lines.toml").read_text(encoding="utf-8"))
-WRONG_LINES = tuple(
-    WrongLine(name, clause, module, right, wrong)
+_TABLE = tomllib.loads(resources.files("fanin_conform").joinpath("mutants.toml").read_text(encoding="utf-8"))
+MUTANTS = tuple(
+    Mutant(name, clause, module, right, wrong)
     for module, entries in _TABLE.items()
     for name, (clause, right, wrong) in entries.items()
 )
 
 
 @contextlib.contextmanager
-def faulty_switch(fault: WrongLine) -> Iterator[type[Switch]]:
+def faulty_switch(fault: Mutant) -> Iterator[type[Switch]]:
     """The class of a switch with a fault; inside the block its modules exist under another name.
 
-    Raises NoSuchLine after a change of the text: then mend the table.
+    Raises StaleMutant after a change of the text: then mend the table.
     """
     package = ModuleType(COPY)
     package.__path__ = []
@@ -50,7 +50,7 @@ def faulty_switch(fault: WrongLine) -> Iterator[type[Switch]]:
             text = resources.files(SOUND).joinpath(f"{name}.py").read_text(encoding="utf-8")
             if name == fault.module:
                 if text.count(fault.right) != 1:
-                    raise NoSuchLine(f"{fault.name}: {fault.right!r} is {text.count(fault.right)} times in {name}.py")
+                    raise StaleMutant(f"{fault.name}: {fault.right!r} is {text.count(fault.right)} times in {name}.py")
                 text = text.replace(fault.right, fault.wrong)
             _load(package, name, text.replace(SOUND, COPY))
         yield sys.modules[f"{COPY}.switch"].Switch

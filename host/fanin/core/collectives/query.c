@@ -4,36 +4,36 @@
 
 static uint64_t count_segments(const struct fanin_request *request, uint32_t from, uint32_t to)
 {
-    const struct terms *terms = &request->stream->terms;
+    const struct job_params *job_params = &request->stream->job_params;
     struct run run = {0};
     uint64_t segments = 0;
 
     for (uint32_t number = 0; number < to; number++) {
-        fanin_next_run(&request->message, terms->rank, &run);
+        fanin_next_run(&request->message, job_params->rank, &run);
         if (number >= from)
-            segments += fanin_count_positions(terms, &request->message, &run);
+            segments += fanin_count_positions(job_params, &request->message, &run);
     }
     return segments;
 }
 
-static enum fanin_status ask(struct stream *stream, const struct fanin_request *request, struct inquiry *inquiry)
+static enum fanin_status ask(struct stream *stream, const struct fanin_request *request, struct query *query)
 {
-    inquiry->first_id = request->first_id + request->taken;
-    for (uint32_t number = request->taken; number < request->posted && inquiry->count < QUESTIONS; number++) {
+    query->first_id = request->first_id + request->taken;
+    for (uint32_t number = request->taken; number < request->posted && query->count < QUERY_ENTRIES; number++) {
         struct fanin_wqe wqe = {
             .opcode = FANIN_WQE_QUERY, .flags = FANIN_WQE_SIGNALED, .wr_id = request->first_id + number,
             .mid = request->agreement << FANIN_MID_BITS | ((request->first_mid + number) & MID_MASK),
-            .jid = stream->terms.jid};
+            .jid = stream->job_params.jid};
         enum fanin_status status = fanin_post_owned(stream->context, stream->qp, &wqe);
         if (status != FANIN_SUCCESS)
-            return inquiry->count ? FANIN_SUCCESS : status;
-        inquiry->count++;
+            return query->count ? FANIN_SUCCESS : status;
+        query->count++;
     }
     return FANIN_SUCCESS;
 }
 
 /* Work requests that have ended meanwhile may lack an answer. `missing` is that of the first incomplete segment. */
-static void sum_up(const struct fanin_request *request, const struct inquiry *inquiry,
+static void sum_up(const struct fanin_request *request, const struct query *query,
                    struct fanin_request_progress *progress)
 {
     int exchanges = request->wanted.row != NULL; /* nothing is known of the message itself yet */
@@ -42,10 +42,10 @@ static void sum_up(const struct fanin_request *request, const struct inquiry *in
         progress->segments = count_segments(request, 0, request->count);
         progress->done = count_segments(request, 0, request->taken);
     }
-    for (uint32_t i = 0; i < inquiry->count && !is_done(request); i++) {
-        const struct fanin_cqe *answer = &inquiry->answers[i];
-        uint64_t number = inquiry->first_id + i - request->first_id;
-        if (!(inquiry->answered >> i & 1) || number < request->taken || number >= request->posted)
+    for (uint32_t i = 0; i < query->count && !is_done(request); i++) {
+        const struct fanin_cqe *answer = &query->answers[i];
+        uint64_t number = query->first_id + i - request->first_id;
+        if (!(query->answered >> i & 1) || number < request->taken || number >= request->posted)
             continue;
         if (!exchanges)
             progress->done += answer->status == FANIN_SUCCESS
@@ -60,7 +60,7 @@ static void sum_up(const struct fanin_request *request, const struct inquiry *in
 enum fanin_status fanin_stream_query(struct stream *stream, struct fanin_request *request,
                                      struct fanin_request_progress *progress)
 {
-    struct inquiry inquiry = {0}, **link = &stream->inquiries;
+    struct query query = {0}, **link = &stream->queries;
     uint64_t deadline = fanin_now_ms() + ANSWER_MS;
     enum fanin_status status = FANIN_SUCCESS;
 
@@ -68,11 +68,11 @@ enum fanin_status fanin_stream_query(struct stream *stream, struct fanin_request
     pthread_mutex_lock(&stream->lock);
     if (!is_done(request) && stream->first)
         fanin_stream_step(stream);
-    inquiry.next = stream->inquiries;
-    stream->inquiries = &inquiry;
+    query.next = stream->queries;
+    stream->queries = &query;
     if (!is_done(request))
-        status = ask(stream, request, &inquiry);
-    while (inquiry.answered != (1u << inquiry.count) - 1 && !is_done(request) && status == FANIN_SUCCESS) {
+        status = ask(stream, request, &query);
+    while (query.answered != (1u << query.count) - 1 && !is_done(request) && status == FANIN_SUCCESS) {
         uint32_t seen = stream->seen;
         if (fanin_now_ms() > deadline)
             status = FANIN_TIMEOUT;
@@ -81,10 +81,10 @@ enum fanin_status fanin_stream_query(struct stream *stream, struct fanin_request
         pthread_mutex_lock(&stream->lock);
         fanin_stream_step(stream);
     }
-    while (*link != &inquiry)
+    while (*link != &query)
         link = &(*link)->next;
-    *link = inquiry.next;
-    sum_up(request, &inquiry, progress);
+    *link = query.next;
+    sum_up(request, &query, progress);
     pthread_mutex_unlock(&stream->lock);
     return status;
 }

@@ -1,8 +1,8 @@
 /* A short call takes the MPI a tenth of a microsecond, and decoding takes a large part of that. So the entries of
  * blocking calls first check whether the size alone leaves the call to the MPI. All is inlined, so unused arguments are
  * not even stored. */
-#ifndef FANIN_MPI_GLANCE_H
-#define FANIN_MPI_GLANCE_H
+#ifndef FANIN_MPI_FAST_PATH_H
+#define FANIN_MPI_FAST_PATH_H
 #include "comm/communicator.h"
 #include <limits.h>
 

@@ -52,7 +52,7 @@ static int receive_all(int descriptor, void *buffer, size_t size)
     return 1;
 }
 
-static enum fanin_status open_stream(int *descriptor, const struct addrinfo *place)
+static enum fanin_status open_tcp(int *descriptor, const struct addrinfo *place)
 {
     struct timeval limit = {.tv_sec = FANIN_REQUEST_TIMEOUT_MS / 1000};
     int one = 1;
@@ -69,7 +69,7 @@ static enum fanin_status open_stream(int *descriptor, const struct addrinfo *pla
                                                                                  : fanin_status_of_errno(errno);
 }
 
-enum fanin_status fanin_stream_connect(int *descriptor, const char *host, const char *port)
+enum fanin_status fanin_tcp_connect(int *descriptor, const char *host, const char *port)
 {
     struct addrinfo wanted = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found;
     enum fanin_status status;
@@ -78,12 +78,12 @@ enum fanin_status fanin_stream_connect(int *descriptor, const char *host, const 
         fanin_complain("host %.200s is unknown; write rdma://ADDRESS:PORT", host);
         return FANIN_NO_DEVICE;
     }
-    status = open_stream(descriptor, found);
+    status = open_tcp(descriptor, found);
     freeaddrinfo(found);
     return status;
 }
 
-uint32_t fanin_stream_own_address(int descriptor)
+uint32_t fanin_tcp_own_address(int descriptor)
 {
     struct sockaddr_in name = {0};
     socklen_t length = sizeof name;
@@ -91,7 +91,7 @@ uint32_t fanin_stream_own_address(int descriptor)
     return getsockname(descriptor, (struct sockaddr *)&name, &length) ? 0 : ntohl(name.sin_addr.s_addr);
 }
 
-enum fanin_status fanin_stream_send(int descriptor, const void *message, size_t size)
+enum fanin_status fanin_tcp_send(int descriptor, const void *message, size_t size)
 {
     uint32_t length = htole32((uint32_t)size);
     struct iovec parts[] = {{&length, sizeof length}, {(void *)message, size}};
@@ -110,7 +110,7 @@ enum fanin_status fanin_stream_send(int descriptor, const void *message, size_t 
 }
 
 /* A device sends length and message at once, so the rest follows the length without delay. */
-ssize_t fanin_stream_receive(int descriptor, void *buffer, size_t capacity)
+ssize_t fanin_tcp_receive(int descriptor, void *buffer, size_t capacity)
 {
     uint32_t length;
     ssize_t seen = recv(descriptor, &length, sizeof length, MSG_PEEK | MSG_DONTWAIT);
