@@ -45,7 +45,6 @@ __all__ = [
 ]
 
 TURN = 8  # segments of one queue before the next is served
-FREE, ACTIVE = int(JobState.FREE), int(JobState.ACTIVE)
 
 
 @compiled
@@ -77,7 +76,7 @@ def batch_end(base, now):
     e.now = now
     for index in range(e.job_end):
         job = job_at(e, index)
-        if job.state != FREE and job.ack_pending:
+        if job.state != JobState.FREE and job.ack_pending:
             ring.acknowledge_batch(e, job)
 
 
@@ -96,7 +95,7 @@ def serve(base, budget, now):
     e = engine_at(U64(base))
     e.now = now
     for index in range(e.job_end):
-        if job_at(e, index).state == ACTIVE:
+        if job_at(e, index).state == JobState.ACTIVE:
             advance_base(e, job_at(e, index))
     total = 0
     progress = True

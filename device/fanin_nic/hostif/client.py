@@ -21,7 +21,6 @@ from fanin_wire.abi import Access, MessageType, Status
 log = logging.getLogger(__name__)
 NO_FD = -1
 CQ, QP = "completion queue", "queue pair"
-ORDINARY = int(Access["ORDINARY"])
 MAX_MAPPED = 1 << 40  # bytes of one client's regions: for 64 clients they fit into our address space
 
 
@@ -116,7 +115,7 @@ class Client:
         return _HANDLERS.get(message_type)
 
     def _register(self, record: np.void, descriptors: list[int]) -> bytes:
-        is_ordinary = int(record["access"]) & ORDINARY != 0
+        is_ordinary = int(record["access"]) & int(Access.ORDINARY) != 0
         if len(self._regions) + self._ordinary.regions >= self._limits.max_regions:
             raise NoResources("regions of a client")
         if is_ordinary and not descriptors:
@@ -162,7 +161,7 @@ class Client:
 
     def _forget_region(self, lkey: int) -> None:
         region = self._regions.pop(lkey)
-        if region.access & ORDINARY:
+        if region.access & int(Access.ORDINARY):
             self._ordinary.deregister(lkey)
         self._engine.deregister(self.index, lkey)
         region.close()

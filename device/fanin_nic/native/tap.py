@@ -39,7 +39,6 @@ HEAD_SIZE, UNIT_SIZE = uint64(RING_HEAD.itemsize), uint64(UNIT)
 PRODUCER = uint64(RING_HEAD.fields["producer"][1])  # type: ignore[index]
 MISSED = uint64(RING_HEAD.fields["missed"][1])  # type: ignore[index]
 CONSUMER = uint64(RING_HEAD.fields["consumer"][1])  # type: ignore[index]
-FILLER = int(Record.FILLER)
 
 
 @compiled
@@ -55,7 +54,7 @@ def reserve(tap, units):
         return uint64(0)
     if left_out:
         filler = packet_at(_unit(tap, place))
-        filler.kind = FILLER
+        filler.kind = Record.FILLER
         filler.units = left_out
         place = uint32(0)
     tap.producer = uint32(tap.producer + left_out + wanted)

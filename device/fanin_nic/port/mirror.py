@@ -19,7 +19,6 @@ mmsghdr_at = record_at(MMSGHDR)
 iovec_at = record_at(IOVEC)
 
 IOVEC_SIZE = IOVEC.itemsize
-RECEIVED, SENT = int(Record.RECEIVED), int(Record.SENT)
 JID = uint64(BTH.size + CETH.byte_offset("jid"))
 TAKEN = 0  # in place of a reason
 FIRST_REASON = 1  # number of Drop 0 among the reasons
@@ -61,7 +60,7 @@ def mirror_received(port, reason, source, destination, source_port, place, packe
     tap = tap_at(port.tap)
     if not _is_wanted(tap, packet, size):
         return uint64(0)
-    address = _open(tap, RECEIVED, size)
+    address = _open(tap, Record.RECEIVED, size)
     if address:
         record = packet_at(address)
         record.detail = reason + FIRST_REASON if reason >= 0 else TAKEN
@@ -87,7 +86,7 @@ def mirror_sent(port, message_address, mmsghdr_address, reason):
         left -= size
         address = uint64(0)
         if _is_wanted(tap, uint64(iovec_at(piece).base) + used, size):
-            address = _open(tap, SENT, size)
+            address = _open(tap, Record.SENT, size)
         if address:
             record = packet_at(address)
             record.detail = reason + FIRST_REASON if reason >= 0 else TAKEN

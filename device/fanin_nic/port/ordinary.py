@@ -29,8 +29,6 @@ iovec_at = record_at(IOVEC)
 control_at = record_at(CONTROL)
 
 MESSAGE_SIZE, MMSGHDR_SIZE, CONTROL_SIZE = SEND_MESSAGE.itemsize, MMSGHDR.itemsize, CONTROL.itemsize
-TOO_LONG = int(Drop.TOO_LONG)
-ENCAPSULATE = int(Stage.ENCAPSULATE)
 BTH_SIZE = BTH.size
 
 
@@ -49,7 +47,7 @@ def open_frame(port, destination, size):
     """Address for the next packet, of `size` bytes from BTH to padding; 0: too long for the path."""
     length = int64(size) + ICRC_SIZE
     if length + IPV4_UDP_SIZE > port.mtu:
-        port.dropped[TOO_LONG] += 1
+        port.dropped[Drop.TOO_LONG] += 1
         return uint64(0)
     if int64(port.frames_used) + length > FRAMES_BYTES:
         flush_frames(port)
@@ -123,7 +121,7 @@ def flush_frames(port):
             mmsghdr.control_length = CONTROL_SIZE
             control_at(mmsghdr.control).segment_size = message.segment_size
     if filled:
-        lap(port.profile, ENCAPSULATE)
+        lap(port.profile, Stage.ENCAPSULATE)
     sent = send_batch(port, port.frame_message_table, port.frame_header_table, filled)
     port.ordinary_bytes += uint64(port.frames_used)
     port.frame_messages = port.frames_used = 0

@@ -54,10 +54,6 @@ LANE = BTH_SIZE + fields.CETH.byte_offset("lane")
 SEGMENT_INDEX = BTH_SIZE + fields.CETH.byte_offset("segment_index")
 
 ACCEPTED = -1
-KERNEL, CHECK, LOOK = int(Stage.RECEIVE), int(Stage.CHECK), int(Stage.LOOK)
-RUNT, VERSION, ICRC = int(Drop.RUNT), int(Drop.VERSION), int(Drop.ICRC)
-WRONG_LENGTH, WRONG_QUEUE_PAIR, TABLE_FULL = int(Drop.LENGTH), int(Drop.QUEUE_PAIR), int(Drop.TABLE_FULL)
-WRONG_LANE = int(Drop.LANE)
 
 
 @compiled
@@ -82,13 +78,13 @@ def _payload_length(packet, size):
 def _check_size(packet, size):
     """Whether all headers are complete: ACCEPTED or the reason to drop the packet."""
     if size < BTH_SIZE + ICRC_SIZE:
-        return RUNT
+        return Drop.RUNT
     if load_u8(packet + uint64(1)) & 0xF:
-        return VERSION
+        return Drop.VERSION
     if size & 3:
-        return WRONG_LENGTH
+        return Drop.LENGTH
     if _is_offload(packet) and size < TRANSPORT_SIZE + ICRC_SIZE:
-        return RUNT
+        return Drop.RUNT
     return ACCEPTED
 
 
@@ -112,12 +108,12 @@ def _icrc_matches(source, destination, source_port, packet, size, place):
 @compiled
 def _check_offload(port, packet, size):
     if load_be32(packet + uint64(QUEUE_PAIR)) & 0xFF_FFFF != COLLECTIVE_QPN:
-        return WRONG_QUEUE_PAIR
+        return Drop.QUEUE_PAIR
     length = int64(load_be16(packet + uint64(LENGTH)))
     if _padding(packet) != (-length & 3) or TRANSPORT_SIZE + length + _padding(packet) + ICRC_SIZE != size:
-        return WRONG_LENGTH
+        return Drop.LENGTH
     if load_u8(packet + uint64(LANE)) != port.lane:
-        return WRONG_LANE
+        return Drop.LANE
     return ACCEPTED
 
 
@@ -128,7 +124,7 @@ def _check(port, source, destination, source_port, packet, size, place):
     if verdict != ACCEPTED:
         return verdict
     if not _icrc_matches(source, destination, source_port, packet, size, place):
-        return ICRC
+        return Drop.ICRC
     return _check_offload(port, packet, size) if _is_offload(packet) else ACCEPTED
 
 
@@ -160,7 +156,7 @@ def _split(port, message, destination, found):
     before, offset, place, wire_bytes, payload_bytes = found, int64(0), int64(0), uint64(0), uint64(0)
     while offset < length or length == 0:
         packet, size = buffer + uint64(offset), min(segment, length - offset)
-        verdict = TABLE_FULL
+        verdict = Drop.TABLE_FULL
         if found < RECEIVED_CAPACITY:
             verdict = _check(port, source, destination, source_port, packet, size, place)
         if port.tap:
@@ -249,9 +245,9 @@ def receive(port_address):
     _take(port, port.receive_fd, limit)
     messages = int64(port.receive_used)
     if messages == 0:
-        lap(port.profile, LOOK)
+        lap(port.profile, Stage.LOOK)
         return uint32(0)
-    lap(port.profile, KERNEL)
+    lap(port.profile, Stage.RECEIVE)
     if port.tap:
         begin_mirror(port)
     found, length = int64(0), int64(0)
@@ -260,5 +256,5 @@ def receive(port_address):
         length += int64(message.length)
         found = _split(port, message, _destination(port, message, i < to_group), found)
     port.receive_limit = _fitting(port, messages, length)
-    lap(port.profile, CHECK)
+    lap(port.profile, Stage.CHECK)
     return uint32(found)

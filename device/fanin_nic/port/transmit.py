@@ -38,26 +38,21 @@ pollfd_at = record_at(POLLFD)
 ACTION_SIZE = ACTION.itemsize
 MMSGHDR_SIZE, SEND_MESSAGE_SIZE = MMSGHDR.itemsize, SEND_MESSAGE.itemsize
 HEADER_SIZE = HEADER.itemsize
-SEND = int(ActionKind.SEND)
-ENCAPSULATE, KERNEL = int(Stage.ENCAPSULATE), int(Stage.SEND)
 MSG_DONTWAIT = int(socket.MSG_DONTWAIT)
 
 FULL_SOCKET_WAITS = 10  # in one call of `transmit`, each
 FULL_SOCKET_WAIT_MS = 2  # then the packet counts as lost
 
-TOO_LONG, MESSAGE_SIZE = int(Drop.TOO_LONG), int(Drop.MESSAGE_SIZE)
-QUEUE_FULL, NO_BUFFERS = int(Drop.QUEUE_FULL), int(Drop.NO_BUFFERS)
 SENT = -1  # in place of a Drop
-UNREACHABLE, NOT_PERMITTED, SEND_ERROR = int(Drop.UNREACHABLE), int(Drop.NOT_PERMITTED), int(Drop.SEND_ERROR)
 REASONS = (
-    (errno_names.EMSGSIZE, MESSAGE_SIZE),
-    (errno_names.EAGAIN, QUEUE_FULL),
-    (errno_names.ENOBUFS, NO_BUFFERS),
-    (errno_names.ENOMEM, NO_BUFFERS),
-    (errno_names.ENETUNREACH, UNREACHABLE),
-    (errno_names.EHOSTUNREACH, UNREACHABLE),
-    (errno_names.EPERM, NOT_PERMITTED),
-    (errno_names.EACCES, NOT_PERMITTED),
+    (errno_names.EMSGSIZE, Drop.MESSAGE_SIZE),
+    (errno_names.EAGAIN, Drop.QUEUE_FULL),
+    (errno_names.ENOBUFS, Drop.NO_BUFFERS),
+    (errno_names.ENOMEM, Drop.NO_BUFFERS),
+    (errno_names.ENETUNREACH, Drop.UNREACHABLE),
+    (errno_names.EHOSTUNREACH, Drop.UNREACHABLE),
+    (errno_names.EPERM, Drop.NOT_PERMITTED),
+    (errno_names.EACCES, Drop.NOT_PERMITTED),
 )
 
 
@@ -71,7 +66,7 @@ def transmit(port_address, actions, headers, count):
     sent = int64(0)
     for i in range(int64(count)):
         action = action_at(uint64(actions) + uint64(i * ACTION_SIZE))
-        if action.kind == SEND:
+        if action.kind == ActionKind.SEND:
             sent += _place(port, action, header_at(uint64(headers) + uint64(i * HEADER_SIZE)))
     return uint32(sent + _flush(port))
 
@@ -82,7 +77,7 @@ def _place(port, action, header):
     make room or as a full batch."""
     size = packet_size(action.length)
     if size + IPV4_UDP_SIZE > port.mtu:
-        port.dropped[TOO_LONG] += 1
+        port.dropped[Drop.TOO_LONG] += 1
         count_failed(find_peer(port.peer_table, action.destination), 1, 0)
         return int64(0)
     peer_address = find_peer(port.peer_table, action.destination)
@@ -112,7 +107,7 @@ def _flush(port):
         finish(port, i)
         peer_at(message_at(message_address(port, i)).peer).open_message = 0
     if filled:
-        lap(port.profile, ENCAPSULATE)
+        lap(port.profile, Stage.ENCAPSULATE)
     sent = send_batch(port, port.send_message_table, port.send_header_table, filled)
     port.collective_bytes += uint64(port.send_length)
     port.send_filled = port.send_length = 0
@@ -147,7 +142,7 @@ def send_batch(port, messages, headers, filled):
             _drop(port, messages + done * uint64(SEND_MESSAGE_SIZE), header, reason)
             done += uint64(1)
     if filled:
-        lap(port.profile, KERNEL)
+        lap(port.profile, Stage.SEND)
     return sent
 
 
@@ -157,7 +152,7 @@ def _drop(port, message, header, reason):
     drop = _drop_of(reason)
     port.dropped[drop] += message_at(message).packets
     count_failed(message_at(message).peer, message_at(message).packets, reason)
-    if drop == SEND_ERROR:
+    if drop == Drop.SEND_ERROR:
         port.last_error = reason
     if port.tap:
         mirror_sent(port, message, header, drop)
@@ -168,7 +163,7 @@ def _drop_of(reason):
     for known, drop in REASONS:
         if reason == known:
             return drop
-    return SEND_ERROR
+    return Drop.SEND_ERROR
 
 
 @compiled

@@ -27,7 +27,6 @@ from fanin_nic.transport.responder.owed import respond
 from fanin_wire.verbs import QueuePairState
 
 TURN = 16  # packets of one queue pair before the next one
-SQE, ERR = int(QueuePairState.SQE), int(QueuePairState.ERR)
 
 
 @compiled
@@ -136,7 +135,7 @@ def take_turn(t, q):
         return
     more = respond(t, q, TURN)
     more |= send_requests(t, q, TURN)
-    if q.state == ERR or q.state == SQE:
+    if q.state == QueuePairState.ERR or q.state == QueuePairState.SQE:
         more = failure.flush(t, q)
     if more:
         make_ready(t, q)

@@ -16,8 +16,6 @@ from fanin_sim.fabric.invariants import check
 from fanin_sim.jit import compiled
 from fanin_wire.fields import TRANSPORT_SIZE
 
-SEND, DMA_WRITE = int(ActionKind.SEND), int(ActionKind.DMA_WRITE)
-REDUCE, SOURCE, TARGET = int(ActionKind.REDUCE), int(ActionKind.SOURCE), int(ActionKind.TARGET)
 MAX_PACKET = 65_536
 
 OUTCOME = np.dtype(  # of one event
@@ -102,17 +100,19 @@ def perform(base, areas, area_count, sent, outbox, outcome, keys, positions):
     used = U64(0)
     for index in range(e.action_count):
         action = action_at(e, index)
-        if action.kind == SEND:
+        if action.kind == ActionKind.SEND:
             place = U64(sent) + U64(result.packets) * SENT_SIZE
             used += put_packet(e, index, place, U64(outbox) + used, used)
             result.packets += 1
-        elif action.kind not in (DMA_WRITE, REDUCE, SOURCE, TARGET):
+        elif action.kind not in (ActionKind.DMA_WRITE, ActionKind.REDUCE, ActionKind.SOURCE, ActionKind.TARGET):
             result.others += 1
-        elif action.kind != REDUCE and not exists(U64(areas), area_count, U64(action.remote), U64(action.length)):
+        elif action.kind != ActionKind.REDUCE and not exists(
+            U64(areas), area_count, U64(action.remote), U64(action.length)
+        ):
             result.stray = index + 1
-        elif action.kind == DMA_WRITE:
+        elif action.kind == ActionKind.DMA_WRITE:
             copy(U64(action.remote), U64(action.payload), U64(action.length))
-        elif action.kind == REDUCE:
+        elif action.kind == ActionKind.REDUCE:
             events.reduce(base, index)
     if result.others == 0 and result.stray == 0:
         e.action_count = 0

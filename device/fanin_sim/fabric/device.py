@@ -15,9 +15,8 @@ from fanin_sim.fabric.action_executor import ActionBuffers, perform
 from fanin_sim.fabric.invariants import Broken, BrokenInvariant, Watch
 from fanin_sim.jit import compiled
 from fanin_wire import abi, fields
+from fanin_wire.abi import Status
 
-PENDING = int(abi.Status["PENDING"])
-SUCCESS, LOCAL_PROTECTION_ERROR = int(abi.Status["SUCCESS"]), int(abi.Status["LOCAL_PROTECTION_ERROR"])
 ALL_ACCESS = int(abi.Access.READ | abi.Access.WRITE)
 WHOLE_ADDRESS_SPACE = 2**47
 OPCODES = {int(opcode): opcode for opcode in fields.Opcode}
@@ -165,13 +164,13 @@ class Device:
             match action["kind"]:
                 case ActionKind.DMA_READ:
                     readable = self._exists(int(action["remote"]), int(action["length"]))
-                    self.reads.append(Read(action, SUCCESS if readable else LOCAL_PROTECTION_ERROR))
+                    self.reads.append(Read(action, Status.SUCCESS if readable else Status.LOCAL_PROTECTION_ERROR))
                 case ActionKind.ARRIVAL:
                     data = ctypes.string_at(int(action["payload"]), int(action["length"]))
                     self.arrivals.append(Arrival(int(action["queue"]), int(action["mid"]), data))
                 case ActionKind.COMPLETE:
                     self.completions.append(action)
-                case ActionKind.NOTICE if action["status"] != PENDING:
+                case ActionKind.NOTICE if action["status"] != Status.PENDING:
                     self.notices.append(action)
 
     def _exists(self, address: int, length: int) -> bool:

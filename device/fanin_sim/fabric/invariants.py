@@ -14,8 +14,6 @@ from fanin_nic.engine.records.tables import JobState, SlotState
 from fanin_nic.native.memory import load_u32, load_u64, store_u32, store_u64
 from fanin_sim.jit import compiled
 
-FREE, ACTIVE = int(JobState.FREE), int(JobState.ACTIVE)
-DONE = int(SlotState.DONE)
 RUNS = U64(1 << 32)  # beside the key of a job that runs: a key may be 0
 
 
@@ -29,10 +27,6 @@ class Broken(enum.IntEnum):
     WRONG_COUNT = 4  # slots_used is not the number of slots in use
 
 
-MISPLACED, WENT_BACK = int(Broken.POSITION_MISPLACED), int(Broken.POSITION_WENT_BACK)
-EXCEEDED, WRONG_COUNT = int(Broken.LEASE_EXCEEDED), int(Broken.WRONG_COUNT)
-
-
 class BrokenInvariant(AssertionError):
     """An invariant does not hold: its name in `Broken`."""
 
@@ -41,10 +35,10 @@ class BrokenInvariant(AssertionError):
 def _check_slot(job, slot, offset, last):
     """Checks a slot of a running job. `last`: address of the slot's position at the previous check."""
     if (slot.position - offset) & (job.slots - 1):
-        return MISPLACED
+        return Broken.POSITION_MISPLACED
     went = distance(slot.position, load_u32(last))
     store_u32(last, slot.position)
-    return WENT_BACK if went < 0 else 0
+    return Broken.POSITION_WENT_BACK if went < 0 else 0
 
 
 @compiled
@@ -63,7 +57,7 @@ def check(base, keys, positions):
     for index in range(e.jobs):
         job = job_at(e, index)
         known = keys + U64(index) * U64(8)
-        if job.state == FREE or job.window == 0:  # no lease, or none agreed yet
+        if job.state == JobState.FREE or job.window == 0:  # no lease, or none agreed yet
             store_u64(known, U64(0))
             continue
         fresh = load_u64(known) != RUNS | U64(job.key)
@@ -77,12 +71,12 @@ def check(base, keys, positions):
             broken = _check_slot(job, slot, offset, last)
             if broken:
                 return broken
-            if slot.state != DONE:
+            if slot.state != SlotState.DONE:
                 occupied += 1
         if occupied != job.occupied or occupied > job.slots:
-            return EXCEEDED
+            return Broken.LEASE_EXCEEDED
         used += occupied
-    return 0 if used == e.slots_used else WRONG_COUNT
+    return 0 if used == e.slots_used else Broken.WRONG_COUNT
 
 
 class Watch:

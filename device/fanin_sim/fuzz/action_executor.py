@@ -16,10 +16,6 @@ from fanin_sim.kernel import event_queue
 from fanin_sim.kernel.counter_rng import LATENCY, draw_below
 from fanin_sim.kernel.trace import add_line, report_violation
 
-SEND, DMA_READ = int(ActionKind.SEND), int(ActionKind.DMA_READ)
-DMA_WRITE, COMPLETE, NOTICE = int(ActionKind.DMA_WRITE), int(ActionKind.COMPLETE), int(ActionKind.NOTICE)
-REDUCE, ARRIVAL = int(ActionKind.REDUCE), int(ActionKind.ARRIVAL)
-READ_DONE, READ = int(EventKind.READ_DONE), int(EventKind.READ)
 ACTION_SIZE = ACTION.itemsize
 SLOWEST_READ = 50_000  # ns
 
@@ -31,9 +27,9 @@ def read(w, vertex, action):
     rank = rank_row(w.ranks, number)
     copy(w.reads + uint64(number * ACTION_SIZE), address_of(action), uint64(ACTION_SIZE))
     rank.reads += 1
-    add_line(w, READ, vertex, number, 0, int64(action.position), 0, int64(action.count), rank.reads)
+    add_line(w, EventKind.READ, vertex, number, 0, int64(action.position), 0, int64(action.count), rank.reads)
     delay = draw_below(w.seed, LATENCY, number, rank.reads, SLOWEST_READ)
-    event_queue.put(w, w.now + delay, READ_DONE, number, rank.reads, 0)
+    event_queue.put(w, w.now + delay, EventKind.READ_DONE, number, rank.reads, 0)
 
 
 @internal
@@ -59,19 +55,19 @@ def perform(w, index):
         count = min(count, vertex.actions_left)
     for number in range(count):
         action = action_at(e, number)
-        if action.kind == SEND:
+        if action.kind == ActionKind.SEND:
             send(w, index, e, number)
-        elif action.kind == REDUCE:
+        elif action.kind == ActionKind.REDUCE:
             reduce(w, index, number)
-        elif action.kind == DMA_WRITE:
+        elif action.kind == ActionKind.DMA_WRITE:
             write(w, index, action)
-        elif action.kind == COMPLETE:
+        elif action.kind == ActionKind.COMPLETE:
             complete(w, index, action)
-        elif action.kind == NOTICE:
+        elif action.kind == ActionKind.NOTICE:
             answer(w, index, action)
-        elif action.kind == ARRIVAL:
+        elif action.kind == ActionKind.ARRIVAL:
             arrive(w, index, action)
-        elif action.kind == DMA_READ:
+        elif action.kind == ActionKind.DMA_READ:
             read(w, index, action)
     e.action_count = 0
     broken = check(vertex.base, vertex.keys, vertex.positions)

@@ -15,8 +15,6 @@ from fanin_sim.jit import internal
 from fanin_sim.kernel.trace import report_violation
 from fanin_wire.abi import MAX_CHILDREN, Status
 
-PEER_LOST = int(Status["PEER_LOST"])
-WRONG_PEER_LOST = int(Violation.WRONG_PEER_LOST)
 ONE, ZERO = uint64(1), uint64(0)
 SCOPE_SHIFT = 56  # in the detail of the violation, above the named bits
 
@@ -115,8 +113,8 @@ def is_report_correct(w, rank, kind, named):
 @internal
 def check_peer_lost(w, number, status, kind, named):
     """Checks a completion: PEER_LOST must report a member, and only members that may be reported."""
-    if status != PEER_LOST or w.accepts_corruption:
+    if status != Status.PEER_LOST or w.accepts_corruption:
         return
     w.peer_lost_reports += 1
     if not is_report_correct(w, rank_row(w.ranks, number), kind, named):
-        report_violation(w, WRONG_PEER_LOST, number, int64(uint64(kind) << uint64(SCOPE_SHIFT) | named))
+        report_violation(w, Violation.WRONG_PEER_LOST, number, int64(uint64(kind) << uint64(SCOPE_SHIFT) | named))

@@ -17,13 +17,7 @@ from fanin_sim.kernel.tables import NEVER
 from fanin_sim.kernel.trace import add_line
 from fanin_wire.abi import Status
 
-PARTITION, RANK_CRASH, RESTART = int(FaultKind.PARTITION), int(FaultKind.RANK_CRASH), int(FaultKind.RESTART)
-FREEZE, EARLY_LEAVE = int(FaultKind.FREEZE), int(FaultKind.EARLY_LEAVE)
 LEAVE_TAG = 0
-REBOOT, FAULT_APPLIED = int(EventKind.REBOOT), int(EventKind.FAULT_APPLIED)
-NIC_CRASH, SWITCH_CRASH = int(FaultKind.NIC_CRASH), int(FaultKind.SWITCH_CRASH)
-RUNNING, LEAVING, GONE, DEAD = int(RankState.RUNNING), int(RankState.LEAVING), int(RankState.GONE), int(RankState.DEAD)
-PEER_LOST = int(Status["PEER_LOST"])
 ACTIONS_SHIFT = 8  # the low bits of a crash's value: how many actions of the event are executed
 ALL_ACTIONS = 255
 
@@ -33,7 +27,7 @@ def find_planned(w, index, ordinal):
     """Returns 1 + the number of the fault that is planned for an event of a device; 0 if there is none."""
     for number in range(w.given_count):
         fault = fault_row(w.given, number)
-        if fault.kind >= PARTITION and fault.source == index and fault.ordinal == ordinal:
+        if fault.kind >= FaultKind.PARTITION and fault.source == index and fault.ordinal == ordinal:
             return number + 1
     return 0
 
@@ -51,8 +45,8 @@ def abandon_requests(w, number):
 @internal
 def mark_dead(w, number):
     rank = rank_row(w.ranks, number)
-    if rank.state != GONE and rank.state != DEAD:
-        rank.state = DEAD
+    if rank.state != RankState.GONE and rank.state != RankState.DEAD:
+        rank.state = RankState.DEAD
         fail_rank(w, number)
         abandon_requests(w, number)
 
@@ -61,14 +55,14 @@ def mark_dead(w, number):
 def crash_rank(w, vertex, fault):
     """A rank dies, or leaves without waiting for its requests."""
     rank = rank_row(w.ranks, fault.target)
-    if rank.state == GONE or rank.state == DEAD:
+    if rank.state == RankState.GONE or rank.state == RankState.DEAD:
         return
     record_fault(w, fault.kind, fault.source, fault.target, 0, fault.ordinal, fault.value, w.now)
-    if fault.kind == RANK_CRASH:
+    if fault.kind == FaultKind.RANK_CRASH:
         mark_dead(w, fault.target)
-        call_event(w.on_lose, (int64(vertex.base), rank.queue, PEER_LOST, w.now))
-    elif rank.state == RUNNING:
-        rank.state = LEAVING
+        call_event(w.on_lose, (int64(vertex.base), rank.queue, Status.PEER_LOST, w.now))
+    elif rank.state == RankState.RUNNING:
+        rank.state = RankState.LEAVING
         rank.generation += 1
         fail_rank(w, fault.target)
         abandon_requests(w, fault.target)
@@ -78,17 +72,19 @@ def crash_rank(w, vertex, fault):
 @internal
 def apply_before_event(w, index, fault):
     """Applies a fault that takes effect before the event: of a rank, of links, or a freeze of the device."""
-    add_line(w, FAULT_APPLIED, index, fault.target, fault.kind, 0, 0, fault.value, fault.ordinal)
+    add_line(w, EventKind.FAULT_APPLIED, index, fault.target, fault.kind, 0, 0, fault.value, fault.ordinal)
     vertex = vertex_row(w.vertices, index)
-    if fault.kind == PARTITION:
+    if fault.kind == FaultKind.PARTITION:
         vertex.links_down_until = w.now + fault.value
         vertex.link_down_peer = fault.target
         add_link_downtime(w, index, fault.target, fault.value)
-        record_fault(w, PARTITION, index, fault.target, 0, fault.ordinal, fault.value, vertex.links_down_until)
-    elif fault.kind == FREEZE:
+        record_fault(
+            w, FaultKind.PARTITION, index, fault.target, 0, fault.ordinal, fault.value, vertex.links_down_until
+        )
+    elif fault.kind == FaultKind.FREEZE:
         vertex.frozen_until = w.now + fault.value
         add_downtime(w, index, fault.value)
-        record_fault(w, FREEZE, index, fault.target, 0, fault.ordinal, fault.value, vertex.frozen_until)
+        record_fault(w, FaultKind.FREEZE, index, fault.target, 0, fault.ordinal, fault.value, vertex.frozen_until)
     else:
         crash_rank(w, vertex, fault)
 
@@ -98,7 +94,7 @@ def crash_device(w, index):
     """A device crashes after its event, with the ranks of its node. It may restart later."""
     vertex = vertex_row(w.vertices, index)
     fault = fault_row(w.given, vertex.planned_crash - 1)
-    add_line(w, FAULT_APPLIED, index, index, fault.kind, 0, 0, fault.value, fault.ordinal)
+    add_line(w, EventKind.FAULT_APPLIED, index, index, fault.kind, 0, 0, fault.value, fault.ordinal)
     vertex.planned_crash = 0
     vertex.alive = 0
     vertex.deadline = NEVER
@@ -107,9 +103,9 @@ def crash_device(w, index):
         if rank_row(w.ranks, number).vertex == index:
             mark_dead(w, number)
     until = w.now
-    if fault.kind == RESTART:
+    if fault.kind == FaultKind.RESTART:
         until += fault.value >> ACTIONS_SHIFT
-        event_queue.put(w, until, REBOOT, index, 0, 0)
+        event_queue.put(w, until, EventKind.REBOOT, index, 0, 0)
     record_fault(w, fault.kind, index, fault.target, 0, fault.ordinal, fault.value, until)
 
 
@@ -123,7 +119,7 @@ def begin_event(w, index):
     if planned == 0:
         return
     fault = fault_row(w.given, planned - 1)
-    if fault.kind not in (NIC_CRASH, SWITCH_CRASH, RESTART):
+    if fault.kind not in (FaultKind.NIC_CRASH, FaultKind.SWITCH_CRASH, FaultKind.RESTART):
         apply_before_event(w, index, fault)
     else:
         vertex.planned_crash = planned
@@ -157,4 +153,4 @@ def reboot(w, index):
     e = engine_at(vertex.base)
     for number in range(int64(e.queues)):
         queue_at(e, number).active = 0
-    add_line(w, REBOOT, index, index, 0, 0, 0, vertex.boots, 0)
+    add_line(w, EventKind.REBOOT, index, index, 0, 0, 0, vertex.boots, 0)

@@ -19,12 +19,6 @@ from fanin_sim.kernel.tables import NEVER, event_row, packet_row
 from fanin_sim.kernel.trace import add_line
 from fanin_wire.abi import Status
 
-PACKET, READ_DONE, SERVE = int(EventKind.PACKET), int(EventKind.READ_DONE), int(EventKind.SERVE)
-TIMER = int(EventKind.TIMER)
-READ_FAILURE = int(FaultKind.READ_FAILURE)
-SUCCESS, PROTECTION_ERROR = int(Status["SUCCESS"]), int(Status["LOCAL_PROTECTION_ERROR"])
-DEAD = int(RankState.DEAD)
-NOTHING = int(Violation.NOTHING)
 MAX_PAUSE = 30_000  # ns
 BUDGETS = (1, 4, 512, 512)  # segments of one call of serve
 
@@ -37,7 +31,7 @@ def serve(w, index):
     vertex = vertex_row(w.vertices, index)
     e = engine_at(vertex.base)
     budget = BUDGETS[draw(w.seed, PAUSE, index, -vertex.events) & 3]
-    while vertex.alive and w.violation == NOTHING:
+    while vertex.alive and w.violation == Violation.NOTHING:
         served = call_event(w.on_serve, (int64(vertex.base), int64(budget), w.now))
         if served == 0 and e.action_count == 0:
             break
@@ -56,7 +50,7 @@ def finish(w, index):
     drawn = draw(w.seed, PAUSE, index, vertex.events)
     if drawn % RATE_SCALE < w.pauses:
         vertex.deadline = int64(min(uint64(NEVER), engine_at(vertex.base).next_deadline))
-        event_queue.put(w, w.now + 1 + (drawn // RATE_SCALE) % MAX_PAUSE, SERVE, index, 0, 0)
+        event_queue.put(w, w.now + 1 + (drawn // RATE_SCALE) % MAX_PAUSE, EventKind.SERVE, index, 0, 0)
     else:
         serve(w, index)
 
@@ -65,7 +59,7 @@ def finish(w, index):
 def arrive(w, index, number):
     packet = packet_row(w.packets, number)
     vertex = vertex_row(w.vertices, index)
-    add_line(w, PACKET, packet.source, index, packet.opcode, packet.position, 1 - vertex.alive, 0, 0)
+    add_line(w, EventKind.PACKET, packet.source, index, packet.opcode, packet.position, 1 - vertex.alive, 0, 0)
     if vertex.alive:
         w.deliveries += 1
         begin_event(w, index)
@@ -81,9 +75,9 @@ def arrive(w, index, number):
 def arrive_batch(w, index, number):
     """A packet arrives at a device, with all others that arrive at the same time."""
     arrive(w, index, number)
-    while w.queue_size and w.violation == NOTHING:
+    while w.queue_size and w.violation == Violation.NOTHING:
         event = event_row(w.queue, 0)
-        if event.time != w.now or event.target != index or event.kind != PACKET:
+        if event.time != w.now or event.target != index or event.kind != EventKind.PACKET:
             break
         other = int64(event.index)
         event_queue.drop_first(w)
@@ -107,15 +101,15 @@ def finish_read(w, number, ordinal):
     """A DMA read of a rank's memory ends, with its data or with an error."""
     rank = rank_row(w.ranks, number)
     vertex = vertex_row(w.vertices, rank.vertex)
-    if not vertex.alive or rank.state == DEAD or ordinal != rank.reads:
+    if not vertex.alive or rank.state == RankState.DEAD or ordinal != rank.reads:
         return
     action = read_at(w.reads + uint64(number * ACTION_SIZE))
-    value = fault_value(w, READ_FAILURE, number, 0, 0, ordinal)
-    status = SUCCESS
+    value = fault_value(w, FaultKind.READ_FAILURE, number, 0, 0, ordinal)
+    status = Status.SUCCESS
     if value >= 0:
-        status = PROTECTION_ERROR
-        record_fault(w, READ_FAILURE, number, 0, 0, ordinal, value, w.now)
-    add_line(w, READ_DONE, rank.vertex, number, 0, int64(action.position), 0, status, ordinal)
+        status = Status.LOCAL_PROTECTION_ERROR
+        record_fault(w, FaultKind.READ_FAILURE, number, 0, 0, ordinal, value, w.now)
+    add_line(w, EventKind.READ_DONE, rank.vertex, number, 0, int64(action.position), 0, status, ordinal)
     begin_event(w, rank.vertex)
     call_event(w.on_dma_done, dma_done_arguments(action, vertex.base, status, w.now))
     finish(w, rank.vertex)
@@ -124,7 +118,7 @@ def finish_read(w, number, ordinal):
 @internal
 def tick(w, index):
     vertex = vertex_row(w.vertices, index)
-    add_line(w, TIMER, index, index, 0, 0, 0, 0, 0)
+    add_line(w, EventKind.TIMER, index, index, 0, 0, 0, 0, 0)
     begin_event(w, index)
     missed = w.now - vertex.deadline
     if missed > int64(engine_at(vertex.base).keepalive):  # as the daemon does after it was stopped for a while

@@ -14,10 +14,6 @@ from fanin_sim.kernel.packets import clear
 from fanin_sim.kernel.tables import NEVER, event_row, outcome_of
 from fanin_sim.kernel.trace import add_line, report_violation
 
-PACKET, READ_DONE, RANK = int(EventKind.PACKET), int(EventKind.READ_DONE), int(EventKind.RANK)
-REBOOT, SERVE, VIOLATION_FOUND = int(EventKind.REBOOT), int(EventKind.SERVE), int(EventKind.VIOLATION_FOUND)
-NEXT_INCARNATION = int(EventKind.NEXT_INCARNATION)
-NOTHING, REFUSED = int(Violation.NOTHING), int(Violation.JOIN_REFUSED)
 OUTCOME_START, OUTCOME_SIZE = outcome_of(WORLD)
 START = 1_000_000_000  # ns; late enough that no time before it is negative
 MAX_ATTEMPTS = 9
@@ -67,7 +63,7 @@ def due(vertex):
 
 @internal
 def home_of(w, kind, target):
-    return rank_row(w.ranks, target).vertex if kind in (RANK, READ_DONE) else target
+    return rank_row(w.ranks, target).vertex if kind in (EventKind.RANK, EventKind.READ_DONE) else target
 
 
 @internal
@@ -78,17 +74,17 @@ def handle_event(w):
     kind, target, index, generation = event.kind, int64(event.target), int64(event.index), int64(event.generation)
     event_queue.drop_first(w)
     until = vertex_row(w.vertices, home_of(w, kind, target)).frozen_until
-    if until > w.now and kind != REBOOT:
+    if until > w.now and kind != EventKind.REBOOT:
         event_queue.put(w, until, kind, target, index, generation)
-    elif kind == PACKET:
+    elif kind == EventKind.PACKET:
         arrive_batch(w, target, index)
-    elif kind == RANK:
+    elif kind == EventKind.RANK:
         advance(w, target, generation)
-    elif kind == READ_DONE:
+    elif kind == EventKind.READ_DONE:
         finish_read(w, target, index)
-    elif kind == REBOOT:
+    elif kind == EventKind.REBOOT:
         reboot(w, target)
-    elif kind == SERVE and vertex_row(w.vertices, target).alive:
+    elif kind == EventKind.SERVE and vertex_row(w.vertices, target).alive:
         serve(w, target)
 
 
@@ -118,10 +114,10 @@ def form_again(w):
     w.refused = 0
     w.shortage = 0
     if w.incarnation == MAX_ATTEMPTS:
-        report_violation(w, REFUSED, 0, w.formed)
+        report_violation(w, Violation.JOIN_REFUSED, 0, w.formed)
         return False
     w.quiet_since = max(w.quiet_since, w.now)
-    add_line(w, NEXT_INCARNATION, 0, 0, 0, 0, 0, w.incarnation, 0)
+    add_line(w, EventKind.NEXT_INCARNATION, 0, 0, 0, 0, 0, w.incarnation, 0)
     for number in range(w.rank_count):
         start_rank(w, number, FIRST_WAIT << (2 * (w.incarnation - 1)))
     return True
@@ -133,12 +129,12 @@ def run_schedule(world):
     w = world_row(uint64(world), 0)
     prepare(w)
     may_form_again = True
-    while w.violation == NOTHING and step(w) and check_bounds(w):
+    while w.violation == Violation.NOTHING and step(w) and check_bounds(w):
         if unfinished_rank(w) < 0:
             may_form_again = may_form_again and form_again(w)
             if not may_form_again and is_over(w):
                 break
-    if w.violation == NOTHING:
+    if w.violation == Violation.NOTHING:
         check_end(w)
-    if w.violation != NOTHING:
-        add_line(w, VIOLATION_FOUND, w.location, 0, 0, 0, 0, w.violation, 0)
+    if w.violation != Violation.NOTHING:
+        add_line(w, EventKind.VIOLATION_FOUND, w.location, 0, 0, 0, 0, w.violation, 0)

@@ -24,11 +24,6 @@ from fanin_sim.kernel.packets import data_of, flip, release, take
 from fanin_sim.kernel.tables import packet_row
 from fanin_sim.kernel.trace import add_line, report_violation
 
-PACKET, SENT = int(EventKind.PACKET), int(EventKind.SENT)
-LOSS, CORRUPTION, DUPLICATION = int(FaultKind.LOSS), int(FaultKind.CORRUPTION), int(FaultKind.DUPLICATION)
-REORDERING, DELAY = int(FaultKind.REORDERING), int(FaultKind.DELAY)
-ARRIVES, LOST, CORRUPTED = int(PacketFate.ARRIVES), int(PacketFate.LOST), int(PacketFate.CORRUPTED)
-UNDETECTED, LINK_DOWN = int(PacketFate.CORRUPTED_UNDETECTED), int(PacketFate.LINK_DOWN)
 SHORTEST, SPREAD = 5 * MICROSECOND, 20 * MICROSECOND  # latency of a link
 MAX_REORDERING = 200 * MICROSECOND  # of a reordered packet
 MAX_DELAY = 300 * MILLISECOND  # of a delayed packet; longer than the first time-out
@@ -86,42 +81,42 @@ def send_to(w, source, e, index, target):
 def transmit(w, number, packet, ordinal):
     """A packet enters its link. Decides which faults happen to it."""
     if is_link_down(w, packet.source, packet.target):
-        trace_packet(w, packet, ordinal, LINK_DOWN, 0)
+        trace_packet(w, packet, ordinal, PacketFate.LINK_DOWN, 0)
         release(w, number)
         return
-    value = removal_value(w, LOSS, packet.source, packet.target, packet.opcode, ordinal)
+    value = removal_value(w, FaultKind.LOSS, packet.source, packet.target, packet.opcode, ordinal)
     if value >= 0:
-        trace_packet(w, packet, ordinal, LOST, 0)
-        record_fault(w, LOSS, packet.source, packet.target, packet.opcode, ordinal, value, w.now)
+        trace_packet(w, packet, ordinal, PacketFate.LOST, 0)
+        record_fault(w, FaultKind.LOSS, packet.source, packet.target, packet.opcode, ordinal, value, w.now)
         release(w, number)
         return
     fate = corrupt(w, number, packet, ordinal)
-    if fate == CORRUPTED:
-        trace_packet(w, packet, ordinal, CORRUPTED, 0)
+    if fate == PacketFate.CORRUPTED:
+        trace_packet(w, packet, ordinal, PacketFate.CORRUPTED, 0)
         release(w, number)
         return
     reset_removals(w, packet.source, packet.target, packet.opcode)
     arrival = w.now + latency(w, packet) + extra_delay(w, packet, ordinal)
     trace_packet(w, packet, ordinal, fate, arrival)
-    event_queue.put(w, arrival, PACKET, packet.target, number, 0)
+    event_queue.put(w, arrival, EventKind.PACKET, packet.target, number, 0)
     duplicate(w, number, packet, ordinal, fate)
 
 
 @internal
 def duplicate(w, number, packet, ordinal, fate):
     """Lets a packet arrive twice, if this fault happens to it."""
-    value = fault_value(w, DUPLICATION, packet.source, packet.target, packet.opcode, ordinal)
+    value = fault_value(w, FaultKind.DUPLICATION, packet.source, packet.target, packet.opcode, ordinal)
     if value >= 0:
         packet.copies += 1
         again = w.now + latency(w, packet) + copy_delay(value)
         trace_packet(w, packet, ordinal, fate, again)
-        record_fault(w, DUPLICATION, packet.source, packet.target, packet.opcode, ordinal, value, again)
-        event_queue.put(w, again, PACKET, packet.target, number, 0)
+        record_fault(w, FaultKind.DUPLICATION, packet.source, packet.target, packet.opcode, ordinal, value, again)
+        event_queue.put(w, again, EventKind.PACKET, packet.target, number, 0)
 
 
 @internal
 def trace_packet(w, packet, ordinal, fate, arrival):
-    add_line(w, SENT, packet.source, packet.target, packet.opcode, packet.position, fate, arrival, ordinal)
+    add_line(w, EventKind.SENT, packet.source, packet.target, packet.opcode, packet.position, fate, arrival, ordinal)
 
 
 @internal
@@ -141,27 +136,27 @@ def copy_delay(value):
 def extra_delay(w, packet, ordinal):
     """The delay that faults add to a packet, in ns."""
     late = 0
-    value = fault_value(w, REORDERING, packet.source, packet.target, packet.opcode, ordinal)
+    value = fault_value(w, FaultKind.REORDERING, packet.source, packet.target, packet.opcode, ordinal)
     if value >= 0:
         late = value % MAX_REORDERING
-        record_fault(w, REORDERING, packet.source, packet.target, packet.opcode, ordinal, value, w.now + late)
-    value = fault_value(w, DELAY, packet.source, packet.target, packet.opcode, ordinal)
+        record_fault(w, FaultKind.REORDERING, packet.source, packet.target, packet.opcode, ordinal, value, w.now + late)
+    value = fault_value(w, FaultKind.DELAY, packet.source, packet.target, packet.opcode, ordinal)
     if value >= 0:
         late += value % MAX_DELAY
-        record_fault(w, DELAY, packet.source, packet.target, packet.opcode, ordinal, value, w.now + late)
+        record_fault(w, FaultKind.DELAY, packet.source, packet.target, packet.opcode, ordinal, value, w.now + late)
     return late
 
 
 @internal
 def corrupt(w, number, packet, ordinal):
     """Flips a bit, if this fault happens. The ICRC decides whether the receiver notices. Returns the packet's fate."""
-    value = removal_value(w, CORRUPTION, packet.source, packet.target, packet.opcode, ordinal)
+    value = removal_value(w, FaultKind.CORRUPTION, packet.source, packet.target, packet.opcode, ordinal)
     if value < 0:
-        return ARRIVES
+        return PacketFate.ARRIVES
     shows = flip(w, number, vertex_row(w.vertices, packet.source).address, value)
-    record_fault(w, CORRUPTION, packet.source, packet.target, packet.opcode, ordinal, value, w.now)
+    record_fault(w, FaultKind.CORRUPTION, packet.source, packet.target, packet.opcode, ordinal, value, w.now)
     if shows and w.checks_icrc:
         w.dropped += 1
-        return CORRUPTED
+        return PacketFate.CORRUPTED
     w.undetected += 1 if shows else 0
-    return UNDETECTED
+    return PacketFate.CORRUPTED_UNDETECTED

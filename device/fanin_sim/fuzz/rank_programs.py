@@ -19,11 +19,6 @@ from fanin_sim.kernel.trace import add_line
 from fanin_wire import abi
 from fanin_wire.abi import WqeFlag
 
-LATE_RANK = int(FaultKind.LATE_RANK)
-WAITING, JOINING, RUNNING = int(RankState.WAITING), int(RankState.JOINING), int(RankState.RUNNING)
-LEAVING, GONE, DEAD = int(RankState.LEAVING), int(RankState.GONE), int(RankState.DEAD)
-JOIN, POST, LEAVE = int(EventKind.JOIN), int(EventKind.POST), int(EventKind.LEAVE)
-SIGNALED = int(WqeFlag["SIGNALED"])
 WANTED_BLOCKS = uint64(abi.WQE.fields["address"][1] + abi.ADDRESS.fields["destination_blocks"][1])  # type: ignore[index]
 JOIN_TIMEOUT = 30_000 * MILLISECOND  # for the answer to a JOIN
 KEYS_PER_INCARNATION = 16  # distance of the keys of two incarnations
@@ -39,10 +34,10 @@ def next_step_delay(w, number):
     rank = rank_row(w.ranks, number)
     rank.steps += 1
     time = draw_below(w.seed, GAP, number, rank.steps, w.gap)
-    value = fault_value(w, LATE_RANK, number, 0, 0, rank.steps)
+    value = fault_value(w, FaultKind.LATE_RANK, number, 0, 0, rank.steps)
     if value >= 0:
         time += (value >> 2) % RANK_DELAYS[value & 3]
-        record_fault(w, LATE_RANK, number, 0, 0, rank.steps, value, w.now + time)
+        record_fault(w, FaultKind.LATE_RANK, number, 0, 0, rank.steps, value, w.now + time)
     return time
 
 
@@ -51,12 +46,12 @@ def join(w, number):
     """The rank joins. It stops waiting if no answer comes."""
     rank = rank_row(w.ranks, number)
     vertex = vertex_row(w.vertices, rank.vertex)
-    rank.state = JOINING
+    rank.state = RankState.JOINING
     wake(w, number, w.now + JOIN_TIMEOUT)
     queue_at(engine_at(vertex.base), rank.queue).active = 1  # connects again if the device has restarted
     join_at(rank.join).slots = w.slots_offered
     join_at(rank.join).key = rank.key + w.incarnation * KEYS_PER_INCARNATION
-    add_line(w, JOIN, rank.vertex, number, 0, 0, 0, 0, 0)
+    add_line(w, EventKind.JOIN, rank.vertex, number, 0, 0, 0, 0, 0)
     call_event(w.on_join, (int64(vertex.base), rank.queue, int64(rank.join), w.now))
     finish(w, rank.vertex)
 
@@ -65,9 +60,9 @@ def join(w, number):
 def leave(w, number):
     rank = rank_row(w.ranks, number)
     rank.generation += 1
-    if rank.state == JOINING:  # no answer has come
+    if rank.state == RankState.JOINING:  # no answer has come
         fail_rank(w, number)
-    add_line(w, LEAVE, rank.vertex, number, 0, 0, 0, 0, 0)
+    add_line(w, EventKind.LEAVE, rank.vertex, number, 0, 0, 0, 0, 0)
     call_event(w.on_leave, (int64(vertex_row(w.vertices, rank.vertex).base), rank.queue, 0, w.now))
     finish(w, rank.vertex)
 
@@ -82,11 +77,11 @@ def post(w, number):
     if record.job:
         wqe_at(message.wqe).seg = uint64(record.position) & (uint64(job_at(e, record.job - 1).slots) - uint64(1))
     message.is_signaled = 1 if rank.posted == count_of(w, rank) - 1 else 1 - message.is_silent
-    wqe_at(message.wqe).flags = SIGNALED if message.is_signaled else 0
+    wqe_at(message.wqe).flags = WqeFlag.SIGNALED if message.is_signaled else 0
     wqe_at(message.wqe).deadline_ms = w.deadline_ms
     store_u32(message.wqe + WANTED_BLOCKS, uint32(0 if message.arrived else message.wanted_blocks))
     message.status = OPEN
-    add_line(w, POST, rank.vertex, number, 0, rank.posted, 0, 0, 0)
+    add_line(w, EventKind.POST, rank.vertex, number, 0, rank.posted, 0, 0, 0)
     rank.posted += 1
     w.open_requests += 1
     w.quiet_since = max(w.quiet_since, w.now)
@@ -120,11 +115,11 @@ def run(w, number):
     rank = rank_row(w.ranks, number)
     if rank.posted < count_of(w, rank) and has_room(w, rank):
         post(w, number)
-        if rank.state == RUNNING:
+        if rank.state == RankState.RUNNING:
             wake(w, number, w.now + next_step_delay(w, number))
         return
     if rank.posted == count_of(w, rank) and rank.ended == rank.posted:
-        rank.state = LEAVING
+        rank.state = RankState.LEAVING
         wake(w, number, w.now + next_step_delay(w, number))  # otherwise the next completion wakes it
     finish(w, rank.vertex)  # the event may have crashed another rank
 
@@ -133,18 +128,20 @@ def run(w, number):
 def advance(w, number, generation):
     """A rank takes its next step, unless the event is out of date."""
     rank = rank_row(w.ranks, number)
-    if rank.generation != generation or rank.state == DEAD or rank.state == GONE:
+    if rank.generation != generation or rank.state == RankState.DEAD or rank.state == RankState.GONE:
         return
     begin_event(w, rank.vertex)
     if not vertex_row(w.vertices, rank.vertex).alive:
         return
-    if rank.state == DEAD:  # it has just died: the device must tell the others now, as it may have no other event
+    if (
+        rank.state == RankState.DEAD
+    ):  # it has just died: the device must tell the others now, as it may have no other event
         finish(w, rank.vertex)
         return
     w.quiet_since = max(w.quiet_since, w.now)
-    if rank.state == WAITING:
+    if rank.state == RankState.WAITING:
         join(w, number)
-    elif rank.state == RUNNING:
+    elif rank.state == RankState.RUNNING:
         run(w, number)
     else:
         leave(w, number)
@@ -154,7 +151,7 @@ def advance(w, number, generation):
 def start_rank(w, number, later):
     """Starts the program of a rank, in `later` ns."""
     rank = rank_row(w.ranks, number)
-    rank.state = WAITING
+    rank.state = RankState.WAITING
     rank.has_failed = 0
     rank.posted = 0
     rank.ended = 0

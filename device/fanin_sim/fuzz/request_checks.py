@@ -13,19 +13,10 @@ from fanin_sim.kernel.trace import add_line, report_violation
 from fanin_wire.abi import MessageType, Status
 from fanin_wire.limits import MAX_AHEAD
 
-DMA_WRITE = int(ActionKind.DMA_WRITE)
-SUCCESS, PENDING = int(Status["SUCCESS"]), int(Status["PENDING"])
-IN_USE, NO_RESOURCES = int(Status["JID_IN_USE"]), int(Status["NO_RESOURCES"])
 # Statuses of a job that was refused for lack of slots. Ranks that join later may wait for ranks that have left.
 SHORTAGE_STATUSES = sum(
     1 << int(Status[name]) for name in ("NO_RESOURCES", "PEER_LOST", "ABORTED", "TIMEOUT", "NOT_CONFIGURED")
 )
-JOIN = int(MessageType["JOIN"])
-RUNNING, LEAVING, GONE, DEAD = int(RankState.RUNNING), int(RankState.LEAVING), int(RankState.GONE), int(RankState.DEAD)
-RANK, COMPLETION, ANSWER = int(EventKind.RANK), int(EventKind.COMPLETION), int(EventKind.ANSWER)
-WRONG_RESULT, DIFFERENT = int(Violation.WRONG_RESULT), int(Violation.DIFFERENT_RESULTS)
-WRONG_COMPLETION, STRAY_WRITE = int(Violation.WRONG_COMPLETION), int(Violation.STRAY_WRITE)
-JOIN_REFUSED, WRONG_STATUS = int(Violation.JOIN_REFUSED), int(Violation.WRONG_STATUS)
 OPEN = -1  # status of a request that has not ended
 NOT_POSTED = -2
 ABANDONED = -3  # its rank has left without waiting for it, or has died
@@ -46,7 +37,7 @@ def wake(w, number, time):
     """Schedules the next step of a rank, in place of the one that was scheduled before."""
     rank = rank_row(w.ranks, number)
     rank.generation += 1
-    event_queue.put(w, time, RANK, number, 0, rank.generation)
+    event_queue.put(w, time, EventKind.RANK, number, 0, rank.generation)
 
 
 @internal
@@ -80,12 +71,12 @@ def check_data(w, number, message):
         return
     if message.reference != uint64(0):
         if not is_equal(message.result, message.reference, message.length):
-            report_violation(w, WRONG_RESULT, number, message.length)
+            report_violation(w, Violation.WRONG_RESULT, number, message.length)
     elif load_u8(message.shared) == 0:  # the first receiver; the others must have equal data
         copy(message.shared + uint64(8), message.result, uint64(message.length))
         store_u8(message.shared, 1)
     elif not is_equal(message.result, message.shared + uint64(8), message.length):
-        report_violation(w, DIFFERENT, number, message.length)
+        report_violation(w, Violation.DIFFERENT_RESULTS, number, message.length)
 
 
 @internal
@@ -99,12 +90,12 @@ def end_request(w, number, place, status):
     w.ended += 1
     if w.now - w.quiet_since > w.slowest:
         w.slowest = w.now - w.quiet_since
-    if status == SUCCESS:
+    if status == Status.SUCCESS:
         check_data(w, number, message)
         return
     w.failed += 1
     if not is_tolerated(w, rank, status):
-        report_violation(w, WRONG_STATUS, number, status)
+        report_violation(w, Violation.WRONG_STATUS, number, status)
 
 
 @internal
@@ -113,46 +104,46 @@ def complete(w, vertex, action):
     number = rank_of(w, vertex, int64(action.queue))
     place = int64(action.wr_id)
     status, kind = int64(action.status), int64(action.missing_kind)
-    add_line(w, COMPLETION, vertex, number, 0, place, kind, status, int64(action.missing))
+    add_line(w, EventKind.COMPLETION, vertex, number, 0, place, kind, status, int64(action.missing))
     if number < 0:
-        report_violation(w, WRONG_COMPLETION, number, place)
+        report_violation(w, Violation.WRONG_COMPLETION, number, place)
         return
     rank = rank_row(w.ranks, number)
-    if rank.state == DEAD or rank.state == GONE or place < rank.ended or place >= rank.posted:
-        report_violation(w, WRONG_COMPLETION, number, place)
+    if rank.state == RankState.DEAD or rank.state == RankState.GONE or place < rank.ended or place >= rank.posted:
+        report_violation(w, Violation.WRONG_COMPLETION, number, place)
         return
     for silent in range(rank.ended, place):
         if message_row(w.messages, rank.first_message + silent).is_signaled:
-            report_violation(w, WRONG_COMPLETION, number, place)
+            report_violation(w, Violation.WRONG_COMPLETION, number, place)
             return
-        end_request(w, number, silent, SUCCESS)
+        end_request(w, number, silent, Status.SUCCESS)
     end_request(w, number, place, status)
     check_peer_lost(w, number, status, kind, uint64(action.missing))
-    if rank.state == RUNNING:
+    if rank.state == RankState.RUNNING:
         wake(w, number, w.now)
 
 
 @internal
 def answer(w, vertex, action):
     """A NOTICE action: the answer to a JOIN or LEAVE. PENDING is not an answer."""
-    if action.status == PENDING:
+    if action.status == Status.PENDING:
         return
     number = rank_of(w, vertex, int64(action.queue))
-    add_line(w, ANSWER, vertex, number, int64(action.opcode), 0, 0, int64(action.status), 0)
+    add_line(w, EventKind.ANSWER, vertex, number, int64(action.opcode), 0, 0, int64(action.status), 0)
     if number < 0:  # no rank has asked
-        report_violation(w, WRONG_COMPLETION, number, int64(action.opcode))
+        report_violation(w, Violation.WRONG_COMPLETION, number, int64(action.opcode))
         return
     rank = rank_row(w.ranks, number)
-    if rank.state == DEAD:
+    if rank.state == RankState.DEAD:
         return
-    if action.opcode != JOIN:
-        rank.state = GONE
+    if action.opcode != MessageType.JOIN:
+        rank.state = RankState.GONE
         return
-    if action.status == SUCCESS:
-        rank.state = RUNNING
+    if action.status == Status.SUCCESS:
+        rank.state = RankState.RUNNING
         w.slots_granted = max(w.slots_granted, int64(action.byte_length))
     else:
-        rank.state = LEAVING
+        rank.state = RankState.LEAVING
         take_refusal(w, number, int64(action.status))
     wake(w, number, w.now)
 
@@ -160,14 +151,14 @@ def answer(w, vertex, action):
 @internal
 def take_refusal(w, number, status):
     rank = rank_row(w.ranks, number)
-    if w.slots_may_run_out and status == NO_RESOURCES:
+    if w.slots_may_run_out and status == Status.NO_RESOURCES:
         note_shortage(w, rank)
         return
     # Not all devices have forgotten the previous incarnation. Ranks that are refused join again; the others time out.
-    in_use = w.incarnation > 0 and (status == IN_USE or w.refused > 0)
+    in_use = w.incarnation > 0 and (status == Status.JID_IN_USE or w.refused > 0)
     w.refused += 1
     if not in_use and not is_tolerated(w, rank, status):
-        report_violation(w, JOIN_REFUSED, number, status)
+        report_violation(w, Violation.JOIN_REFUSED, number, status)
 
 
 @internal
@@ -181,22 +172,22 @@ def arrive(w, vertex, action):
     """
     number, place = rank_of(w, vertex, int64(action.queue)), int64(action.mid)
     rank = rank_row(w.ranks, max(number, 0))
-    if number < 0 or rank.state == DEAD or action.length == 0 or int64(action.length) > MAX_AHEAD:
-        report_violation(w, STRAY_WRITE, number, place)
+    if number < 0 or rank.state == RankState.DEAD or action.length == 0 or int64(action.length) > MAX_AHEAD:
+        report_violation(w, Violation.STRAY_WRITE, number, place)
         return
     if place < rank.posted or place >= rank.messages:
         if w.undetected == 0:
-            report_violation(w, STRAY_WRITE, number, place)
+            report_violation(w, Violation.STRAY_WRITE, number, place)
         return
     message = message_row(w.messages, rank.first_message + place)
     if int64(action.length) != message.length:
         if w.undetected == 0:
-            report_violation(w, WRONG_RESULT, number, place)
+            report_violation(w, Violation.WRONG_RESULT, number, place)
         return
     w.arrivals += 1
     is_checked = message.reference != uint64(0) and not w.accepts_corruption
     if is_checked and not is_equal(uint64(action.payload), message.reference, message.length):
-        report_violation(w, WRONG_RESULT, number, place)
+        report_violation(w, Violation.WRONG_RESULT, number, place)
     if (number + place) % 2:
         copy(message.result, uint64(action.payload), uint64(message.length))
         message.arrived = 1
@@ -209,18 +200,18 @@ def write(w, vertex, action):
     number = rank_of(w, vertex, int64(action.queue))
     place = int64(action.mid)
     if number < 0:
-        report_violation(w, STRAY_WRITE, number, place)
+        report_violation(w, Violation.STRAY_WRITE, number, place)
         return False
     rank = rank_row(w.ranks, number)
-    if rank.state == DEAD or place < 0 or place >= rank.posted:
-        report_violation(w, STRAY_WRITE, number, place)
+    if rank.state == RankState.DEAD or place < 0 or place >= rank.posted:
+        report_violation(w, Violation.STRAY_WRITE, number, place)
         return False
     message = message_row(w.messages, rank.first_message + place)
     first, end = uint64(action.remote), uint64(action.remote) + uint64(action.length)
     inside = first >= message.result and end <= message.result + uint64(message.length)
     if message.status != OPEN or not inside:
-        report_violation(w, STRAY_WRITE, number, place)
+        report_violation(w, Violation.STRAY_WRITE, number, place)
         return False
-    if action.kind == DMA_WRITE:
+    if action.kind == ActionKind.DMA_WRITE:
         copy(first, uint64(action.payload), uint64(action.length))
     return True

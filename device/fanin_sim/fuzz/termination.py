@@ -10,11 +10,6 @@ from fanin_sim.fuzz.tables import rank_row, vertex_row
 from fanin_sim.jit import internal
 from fanin_sim.kernel.trace import report_violation
 
-GONE, DEAD = int(RankState.GONE), int(RankState.DEAD)
-FREE = int(JobState.FREE)
-NOTHING = int(Violation.NOTHING)
-HANGS, LEAKED = int(Violation.OPERATION_HANGS), int(Violation.SLOT_LEAKED)
-OVERFLOW, LIVELOCK = int(Violation.ACTION_OVERFLOW), int(Violation.LIVELOCK)
 ACTION_OVERFLOW = uint64(8 * Counter.ACTION_OVERFLOW)
 MAX_EVENTS = 200_000
 CLEANUP_BOUND = 250_000_000_000  # ns; jobs have been left or have aged by then
@@ -25,7 +20,7 @@ def unfinished_rank(w):
     """A rank that has neither left nor died; -1 if there is none."""
     for number in range(w.rank_count):
         state = rank_row(w.ranks, number).state
-        if state != GONE and state != DEAD:
+        if state != RankState.GONE and state != RankState.DEAD:
             return number
     return -1
 
@@ -34,7 +29,7 @@ def unfinished_rank(w):
 def is_nobody_dead(w):
     dead = 0
     for number in range(w.rank_count):
-        dead += rank_row(w.ranks, number).state == DEAD
+        dead += rank_row(w.ranks, number).state == RankState.DEAD
     for index in range(w.vertex_count):
         dead += vertex_row(w.vertices, index).alive == 0
     return dead == 0
@@ -51,7 +46,7 @@ def device_in_use(w):
         if e.slots_used:
             return index
         for number in range(int64(e.jobs)):
-            if job_at(e, number).state != FREE:
+            if job_at(e, number).state != JobState.FREE:
                 return index
     return -1
 
@@ -69,15 +64,15 @@ def check_bounds(w):
     if w.accepts_corruption:  # requests need not end
         return silence <= w.bound
     if w.open_requests > 0 and silence > w.bound:
-        report_violation(w, HANGS, open_rank(w), w.open_requests)
+        report_violation(w, Violation.OPERATION_HANGS, open_rank(w), w.open_requests)
     elif silence > CLEANUP_BOUND and not is_over(w):
         if unfinished_rank(w) >= 0:
-            report_violation(w, HANGS, unfinished_rank(w), 0)
+            report_violation(w, Violation.OPERATION_HANGS, unfinished_rank(w), 0)
         else:
-            report_violation(w, LEAKED, device_in_use(w), 0)
+            report_violation(w, Violation.SLOT_LEAKED, device_in_use(w), 0)
     if w.events > MAX_EVENTS:
-        report_violation(w, LIVELOCK, 0, 0)
-    return w.violation == NOTHING
+        report_violation(w, Violation.LIVELOCK, 0, 0)
+    return w.violation == Violation.NOTHING
 
 
 @internal
@@ -85,7 +80,7 @@ def open_rank(w):
     """A live rank that waits for a request; -1 if there is none."""
     for number in range(w.rank_count):
         rank = rank_row(w.ranks, number)
-        if rank.state != DEAD and rank.ended < rank.posted:
+        if rank.state != RankState.DEAD and rank.ended < rank.posted:
             return number
     return -1
 
@@ -94,9 +89,14 @@ def open_rank(w):
 def check_end(w):
     """Checks the state after the last event."""
     if not is_over(w) and not w.accepts_corruption:
-        report_violation(w, HANGS if unfinished_rank(w) >= 0 else LEAKED, unfinished_rank(w), w.open_requests)
+        report_violation(
+            w,
+            Violation.OPERATION_HANGS if unfinished_rank(w) >= 0 else Violation.SLOT_LEAKED,
+            unfinished_rank(w),
+            w.open_requests,
+        )
     for index in range(w.vertex_count):
         vertex = vertex_row(w.vertices, index)
         e = engine_at(vertex.base)
         if vertex.alive and load_u64(address_of(e) + e.counter_offset + ACTION_OVERFLOW):
-            report_violation(w, OVERFLOW, index, 0)
+            report_violation(w, Violation.ACTION_OVERFLOW, index, 0)

@@ -14,7 +14,7 @@ from fanin_wire.verbs import Access
 BASE = 0x7000_0000_0000
 GUARD = 64  # bytes between two regions that belong to none
 OURS, FOREIGN = 7, 8  # protection domains: of the queue pairs that are attacked, and of those beside them
-WRITE, EVERYTHING = Access.LOCAL_WRITE, Access.LOCAL_WRITE | Access.REMOTE_WRITE | Access.REMOTE_READ
+EVERYTHING = Access.LOCAL_WRITE | Access.REMOTE_WRITE | Access.REMOTE_READ
 ATOMIC = Access.LOCAL_WRITE | Access.REMOTE_ATOMIC
 EVERYTHING |= Access.REMOTE_ATOMIC
 REMOTE = Access.REMOTE_WRITE | Access.REMOTE_READ | Access.REMOTE_ATOMIC | Access.REMOTE_INVALIDATE
@@ -22,8 +22,8 @@ REMOTE = Access.REMOTE_WRITE | Access.REMOTE_READ | Access.REMOTE_ATOMIC | Acces
 # Name: bytes, rights, protection domain.
 REGIONS = {
     "source": (1024, Access(0), OURS),
-    "inbox": (8192, WRITE, OURS),
-    "writable": (1024, WRITE | Access.REMOTE_WRITE, OURS),
+    "inbox": (8192, Access.LOCAL_WRITE, OURS),
+    "writable": (1024, int(Access.LOCAL_WRITE) | Access.REMOTE_WRITE, OURS),
     "readable": (1024, Access.REMOTE_READ, OURS),
     "atomic": (128, ATOMIC, OURS),
     "open": (1024, EVERYTHING, OURS),

@@ -33,14 +33,13 @@ class Collective(NamedTuple):
     wants: Share
 
 
-NOBODY, ONE, ALL = ContributorClass.NONE, ContributorClass.ONE, ContributorClass.ALL
 COLLECTIVES = {
-    "allreduce": Collective(ALL, False, Share.WHOLE, Share.WHOLE),
-    "reduce": Collective(ALL, False, Share.WHOLE, Share.AT_ROOT),
-    "reduce_scatter": Collective(ALL, True, Share.WHOLE, Share.OWN),
-    "broadcast": Collective(ONE, False, Share.AT_ROOT, Share.NOT_AT_ROOT),
-    "allgather": Collective(ONE, True, Share.OWN, Share.WHOLE),
-    "gather": Collective(ONE, True, Share.OWN, Share.AT_ROOT),
-    "scatter": Collective(ONE, True, Share.AT_ROOT, Share.OWN),
-    "barrier": Collective(NOBODY, False, Share.NOTHING, Share.NOTHING),
+    "allreduce": Collective(ContributorClass.ALL, False, Share.WHOLE, Share.WHOLE),
+    "reduce": Collective(ContributorClass.ALL, False, Share.WHOLE, Share.AT_ROOT),
+    "reduce_scatter": Collective(ContributorClass.ALL, True, Share.WHOLE, Share.OWN),
+    "broadcast": Collective(ContributorClass.ONE, False, Share.AT_ROOT, Share.NOT_AT_ROOT),
+    "allgather": Collective(ContributorClass.ONE, True, Share.OWN, Share.WHOLE),
+    "gather": Collective(ContributorClass.ONE, True, Share.OWN, Share.AT_ROOT),
+    "scatter": Collective(ContributorClass.ONE, True, Share.AT_ROOT, Share.OWN),
+    "barrier": Collective(ContributorClass.NONE, False, Share.NOTHING, Share.NOTHING),
 }

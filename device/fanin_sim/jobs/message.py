@@ -6,8 +6,9 @@ contributes its blocks of it.
 
 import numpy as np
 
-from fanin_sim.jobs.collectives import ALL, COLLECTIVES, NOBODY
+from fanin_sim.jobs.collectives import COLLECTIVES
 from fanin_wire import abi
+from fanin_wire.abi import ContributorClass
 from fanin_wire.association import Path, reduce_message
 from fanin_wire.datatypes import DataType, datatype_by_name, datatype_of
 from fanin_wire.operations import operation_by_name
@@ -70,7 +71,7 @@ class Message:
     def expected(self, path: Path, segment_bytes: int, *, wide: bool) -> list[np.ndarray]:
         """The expected result of each rank; data are reduced along `path` (see `fanin_wire.association`)."""
         whole = self.data
-        if self.collective.contributors == ALL:
+        if self.collective.contributors == ContributorClass.ALL:
             bounds = self.segments(segment_bytes)
             whole = reduce_message(path, self.data, self.operation, bounds, self.datatype, wide=wide)
         return [whole[self._elements(self.wants(rank))] for rank in range(self.ranks)]
@@ -79,7 +80,7 @@ class Message:
 
     def segment_bytes(self, chunk: int, *, wide: bool) -> int:
         """The bytes of the message in a full segment: less than a chunk if the partials are wider."""
-        is_reduced = self.collective.contributors == ALL
+        is_reduced = self.collective.contributors == ContributorClass.ALL
         return chunk // self.operation.widening(self.datatype) if wide and is_reduced else chunk
 
     def segments(self, segment_bytes: int) -> list[tuple[int, int]]:
@@ -93,8 +94,8 @@ class Message:
 
     def describe(self, wqe: np.ndarray, rank: int, segment_bytes: int) -> None:
         """Fills in a rank's WQE except for the addresses. A message of no bytes is posted as a barrier."""
-        contributors = self.collective.contributors if self.elements else NOBODY
-        reduces = contributors == ALL
+        contributors = self.collective.contributors if self.elements else ContributorClass.NONE
+        reduces = contributors == ContributorClass.ALL
         datatype = self.datatype if reduces else BYTES
         size = self.datatype.itemsize
         wqe["op"], wqe["dtype"] = self.operation.code if reduces else abi.Op.NONE, datatype.code

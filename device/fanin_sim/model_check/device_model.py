@@ -20,8 +20,6 @@ from fanin_sim.model_check.instances import World
 from fanin_sim.model_check.rank_programs import RankPrograms, Violation
 from fanin_wire import abi
 
-FREE, JOINING, CONFIGURING = JobState.FREE, JobState.JOINING, JobState.CONFIGURING
-ACTIVE, ABORTED = JobState.ACTIVE, JobState.ABORTED
 # Events are numbers. A packet that arrives: its number in the packet table. RANK - rank: the rank takes a step. DEATH -
 # rank: it dies. JOIN_TIMEOUT - rank: it stops waiting for the answer to its JOIN. SILENCE - bitmap: silent neighbours.
 TIMER = -1
@@ -138,9 +136,9 @@ class DeviceModel:
 
     def _check_job(self) -> None:
         job = self.device.engine.tables["jobs"][0]
-        if job["state"] == ABORTED and job["status"] not in self.world.instance.failures:
+        if job["state"] == JobState.ABORTED and job["status"] not in self.world.instance.failures:
             raise Violation(f"the job is aborted with {abi.Status(job['status']).name}")
-        if job["state"] == FREE and self.device.engine.header["slots_used"]:
+        if job["state"] == JobState.FREE and self.device.engine.header["slots_used"]:
             raise Violation("slots are in use after the job has gone")
 
     # Crash and restart
@@ -195,12 +193,16 @@ class DeviceModel:
         state, present = int(job["state"]), int(job["node_mask"]) & ~int(job["node_left"])
         if not self.is_nic:
             joined = int(job["node_joined"]) & ~int(job["node_left"])
-            return joined if state in (JOINING, CONFIGURING, ACTIVE) else 0
-        if state not in (CONFIGURING, ACTIVE):
+            return joined if state in (JobState.JOINING, JobState.CONFIGURING, JobState.ACTIVE) else 0
+        if state not in (JobState.CONFIGURING, JobState.ACTIVE):
             return 0
         in_ring = job["route"] == abi.Route.RING
         return _bits(
-            {PARENT: job["has_parent"], RING_NEXT: in_ring, RING_PREVIOUS: in_ring and present and state == ACTIVE}
+            {
+                PARENT: job["has_parent"],
+                RING_NEXT: in_ring,
+                RING_PREVIOUS: in_ring and present and state == JobState.ACTIVE,
+            }
         )
 
     def _is_done(self) -> bool:
@@ -211,7 +213,7 @@ class DeviceModel:
         """
         instance = self.world.instance
         leftover = instance.from_join and not instance.ages and not self.is_nic
-        forgotten = self.device.engine.tables["jobs"][0]["state"] == FREE or leftover
+        forgotten = self.device.engine.tables["jobs"][0]["state"] == JobState.FREE or leftover
         return forgotten and all(self.ranks.has_gone(index) for index in range(len(self.ranks.members)))
 
     def _restore(self, saved: bytes) -> None:

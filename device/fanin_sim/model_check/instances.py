@@ -7,10 +7,11 @@ import numpy as np
 from fanin_nic.engine.engine import Limits, Timing
 from fanin_sim.fabric.simulation import Simulation
 from fanin_sim.fabric.topology import NONE, Topology
-from fanin_sim.jobs.collectives import ALL, COLLECTIVES
+from fanin_sim.jobs.collectives import COLLECTIVES
 from fanin_sim.jobs.job import Job, Member, members_of
 from fanin_sim.jobs.message import Message
 from fanin_wire import abi
+from fanin_wire.abi import ContributorClass
 
 CHUNK = 8
 ELEMENTS = CHUNK // 4  # of a segment: i32
@@ -236,7 +237,7 @@ class World:
         values = np.arange(ELEMENTS * segments, dtype=np.int32) + 1 + 40 * number
         rows = np.array([values * 1000**index for index in range(ranks)])
         root = self.instance.roots[number % len(self.instance.roots)]
-        data = rows if COLLECTIVES[collective].contributors == ALL else values
+        data = rows if COLLECTIVES[collective].contributors == ContributorClass.ALL else values
         return Message(collective, data, ranks, root=root)
 
     def _results(self, member: Member, size: int) -> list[np.ndarray]:

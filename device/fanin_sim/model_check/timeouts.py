@@ -9,9 +9,6 @@ from fanin_sim.fabric.placement import Placement
 from fanin_sim.model_check.device_model import AGEING, SILENCE, UNANSWERED, DeviceModel, DeviceSummary
 from fanin_sim.model_check.instances import Instance
 
-FREE, JOINING, CONFIGURING = JobState.FREE, JobState.JOINING, JobState.CONFIGURING
-ACTIVE, LEAVING, ABORTED = JobState.ACTIVE, JobState.LEAVING, JobState.ABORTED
-
 
 class Timeouts:
     def __init__(self, instance: Instance, models: list[DeviceModel], placement: Placement) -> None:
@@ -30,14 +27,14 @@ class Timeouts:
         tombstone ages only after all ranks have read their status."""
         if not self._instance.ages:
             return []
-        speakers = [n for n, model in enumerate(self._models) if model.is_nic and seen[n].job[0] != FREE]
+        speakers = [n for n, model in enumerate(self._models) if model.is_nic and seen[n].job[0] != JobState.FREE]
         aged = []
         for number, (model, one) in enumerate(zip(self._models, seen, strict=True)):
             state, key = one.job
             spoken = any(seen[n].job[1] == key for n in speakers if n != number)
-            waits = state == LEAVING if model.is_nic else state not in (FREE, ABORTED)
+            waits = state == JobState.LEAVING if model.is_nic else state not in (JobState.FREE, JobState.ABORTED)
             is_looking = bool(self._instance.crashes and one.ready)
-            if (state == ABORTED or (waits and not spoken)) and not one.leaving and not is_looking:
+            if (state == JobState.ABORTED or (waits and not spoken)) and not one.leaving and not is_looking:
                 aged.append((number, AGEING))
         return aged
 
@@ -51,7 +48,7 @@ class Timeouts:
         for number, one in enumerate(seen):
             gone = 0
             for bit, other in self._neighbours[number].items():
-                forgot = one.job[0] == ACTIVE and has_forgotten(seen[other], one.job[1])
+                forgot = one.job[0] == JobState.ACTIVE and has_forgotten(seen[other], one.job[1])
                 gone |= (seen[other].is_gone or forgot) << bit
             if gone & one.heard:
                 silent.append((number, SILENCE - (gone & one.heard)))
@@ -76,7 +73,11 @@ class Timeouts:
 def has_forgotten(device: DeviceSummary, key: int) -> bool:
     """Whether a device has no record of a running job. A restarted device may be waiting for its members to join."""
     state, known = device.job
-    return state == FREE or known != key or (device.crashes > 0 and state in (JOINING, CONFIGURING))
+    return (
+        state == JobState.FREE
+        or known != key
+        or (device.crashes > 0 and state in (JobState.JOINING, JobState.CONFIGURING))
+    )
 
 
 def describe_event(event: int) -> str:

@@ -12,10 +12,6 @@ from fanin_sim.rdma.completions import complete
 from fanin_sim.rdma.network import send
 from fanin_sim.rdma.tables import device_row
 
-SEND, WRITE, COMPLETE = int(ActionKind.SEND), int(ActionKind.WRITE), int(ActionKind.COMPLETE)
-COMPARE_SWAP, FETCH_ADD = int(ActionKind.COMPARE_SWAP), int(ActionKind.FETCH_ADD)
-STRAY_WRITE = int(Violation.STRAY_WRITE)
-
 
 @internal
 def perform(w, index):
@@ -25,10 +21,10 @@ def perform(w, index):
     for number in range(count):
         change_memory(w, index, action_at(t, uint64(number)))
     for number in range(count):
-        if action_at(t, uint64(number)).kind == SEND:
+        if action_at(t, uint64(number)).kind == ActionKind.SEND:
             send(w, index, number)
     for number in range(count):
-        if action_at(t, uint64(number)).kind == COMPLETE:
+        if action_at(t, uint64(number)).kind == ActionKind.COMPLETE:
             complete(w, index, action_at(t, uint64(number)))
     t.action_count = 0
 
@@ -36,20 +32,20 @@ def perform(w, index):
 @internal
 def change_memory(w, index, action):
     """Perform an action that changes memory."""
-    is_atomic = action.kind == COMPARE_SWAP or action.kind == FETCH_ADD
-    if action.kind != WRITE and not is_atomic:
+    is_atomic = action.kind == ActionKind.COMPARE_SWAP or action.kind == ActionKind.FETCH_ADD
+    if action.kind != ActionKind.WRITE and not is_atomic:
         return
     device = device_row(w.devices, index)
     length = 8 if is_atomic else int64(action.length)
     start, end = device.memory, device.memory + uint64(device.memory_size)
     if action.remote < start or action.remote > end or uint64(length) > end - action.remote:
-        report_violation(w, STRAY_WRITE, index, length)
-    elif action.kind == WRITE:
+        report_violation(w, Violation.STRAY_WRITE, index, length)
+    elif action.kind == ActionKind.WRITE:
         copy(action.remote, action.payload, uint64(length))
     else:
         original = load_u64(action.remote)
         store_be64(action.payload, original)
-        if action.kind == FETCH_ADD:
+        if action.kind == ActionKind.FETCH_ADD:
             store_u64(action.remote, original + action.operand)
         elif original == action.compare:
             store_u64(action.remote, action.operand)

@@ -8,39 +8,15 @@ from fanin_sim.jit import internal
 from fanin_sim.kernel import event_queue
 from fanin_sim.kernel.counter_rng import draw_below
 from fanin_sim.kernel.trace import add_line, report_violation
-from fanin_sim.rdma.codes import EventKind, RequestFate, Violation
+from fanin_sim.rdma.codes import EventKind, RequestFate, RequestKind, Violation
 from fanin_sim.rdma.pattern import fill, is_pattern
 from fanin_sim.rdma.shared_queues import is_overtaken, receiver_of
 from fanin_sim.rdma.tables import REQUESTS, device_row, side_row
-from fanin_sim.rdma.workload import (
-    FETCH_ADD,
-    RC,
-    READ,
-    ROWS,
-    SEND,
-    SIGNALED,
-    SOLICITED,
-    UD,
-    WRITE,
-    WRITE_IMM,
-    receive_of,
-    request_of,
-)
-from fanin_wire.rocev2 import GRH_SIZE
-from fanin_wire.verbs import CompletionFlag, CompletionOpcode, CompletionStatus
+from fanin_sim.rdma.workload import ROWS, receive_of, request_of
+from fanin_wire.rocev2 import GRH_SIZE, Transport
+from fanin_wire.verbs import CompletionFlag, CompletionOpcode, CompletionStatus, SendFlag
 
-COMPLETION, GIVEN_UP = int(EventKind.COMPLETION), int(EventKind.GIVEN_UP)
-WRONG_DATA, WRONG_COMPLETION = int(Violation.WRONG_DATA), int(Violation.WRONG_COMPLETION)
-WRONG_STATUS, LOST_MESSAGE = int(Violation.WRONG_STATUS), int(Violation.LOST_MESSAGE)
-POSTED, SUCCEEDED, FAILED = int(RequestFate.POSTED), int(RequestFate.SUCCEEDED), int(RequestFate.FAILED)
-SUCCESS, FLUSHED = int(CompletionStatus.SUCCESS), int(CompletionStatus.WR_FLUSH_ERR)
-RETRIES, RNR_RETRIES = int(CompletionStatus.RETRY_EXC_ERR), int(CompletionStatus.RNR_RETRY_EXC_ERR)
-LENGTH_ERROR = int(CompletionStatus.LOC_LEN_ERR)
 IS_RECEIVE = 1 << 32  # in a wr_id
-RECEIVED, WITH_IMMEDIATE = int(CompletionOpcode.RECV), int(CompletionOpcode.RECV_RDMA_WITH_IMM)
-GRH, WITH_IMM = int(CompletionFlag.GRH), int(CompletionFlag.WITH_IMM)
-OF_READ, OF_WRITE = int(CompletionOpcode.RDMA_READ), int(CompletionOpcode.RDMA_WRITE)
-OF_FETCH_ADD, OF_COMPARE_SWAP = int(CompletionOpcode.FETCH_ADD), int(CompletionOpcode.COMP_SWAP)
 GIVE_UP = 50  # purpose of random numbers
 MAX_NOTICE_DELAY = 2_000_000  # ns until the programs of a broken connection know
 NO_ICRC_STATUS = 14  # statuses that there are
@@ -51,9 +27,9 @@ def complete(w, device, action):
     wr_id, status = int64(action.wr_id), int64(action.status)
     side, number = (wr_id & 0xFFFFFFFF) // ROWS, (wr_id & 0xFFFFFFFF) % ROWS
     w.completions += 1
-    add_line(w, COMPLETION, side, wr_id >> 32, int64(action.opcode), number, 0, status, 0)
+    add_line(w, EventKind.COMPLETION, side, wr_id >> 32, int64(action.opcode), number, 0, status, 0)
     if side >= w.side_count or side_row(w.sides, side).device != device:
-        report_violation(w, WRONG_COMPLETION, device, wr_id)
+        report_violation(w, Violation.WRONG_COMPLETION, device, wr_id)
         return
     if w.is_shared and wr_id >= IS_RECEIVE:
         complete_shared(w, device, side, number, action, status)
@@ -62,7 +38,7 @@ def complete(w, device, action):
     t = transport_at(device_row(w.devices, device).base)
     same = number // REQUESTS == row.generation and action.qpn == queue_pair_at(t, uint64(row.row)).qpn
     if not same or row.is_forgotten:
-        report_violation(w, WRONG_COMPLETION, side, wr_id)
+        report_violation(w, Violation.WRONG_COMPLETION, side, wr_id)
     elif wr_id >= IS_RECEIVE:
         complete_receive(w, side, row, number % REQUESTS, action, status)
     else:
@@ -76,24 +52,24 @@ def complete(w, device, action):
 def complete_send(w, side, row, number, action, status):
     """The completion of a request to send. Unsignalled requests before it have succeeded."""
     if number < row.ended or number >= row.posted:
-        report_violation(w, WRONG_COMPLETION, side, number)
+        report_violation(w, Violation.WRONG_COMPLETION, side, number)
         return
     for earlier in range(row.ended, number):
-        if request_of(w, side, row.generation, earlier).flags & SIGNALED:
-            report_violation(w, WRONG_COMPLETION, side, earlier)
+        if request_of(w, side, row.generation, earlier).flags & SendFlag.SIGNALED:
+            report_violation(w, Violation.WRONG_COMPLETION, side, earlier)
             return
         succeed(w, side, row, earlier)
     request = request_of(w, side, row.generation, number)
     row.ended = number + 1
-    if status == SUCCESS:
-        if not request.flags & SIGNALED:
-            report_violation(w, WRONG_COMPLETION, side, number)
+    if status == CompletionStatus.SUCCESS:
+        if not request.flags & SendFlag.SIGNALED:
+            report_violation(w, Violation.WRONG_COMPLETION, side, number)
         if action.opcode != opcode_of(request.kind) or int64(action.byte_length) != request.length:
-            report_violation(w, WRONG_COMPLETION, side, number)
+            report_violation(w, Violation.WRONG_COMPLETION, side, number)
         row.ended = number
         succeed(w, side, row, number)
     else:
-        request.fate = FAILED
+        request.fate = RequestFate.FAILED
         w.failed += 1
         check_failure(w, side, row, request, status)
         break_connection(w, side)
@@ -106,7 +82,7 @@ def end_unsignaled(w, side):
     succeeded. Returns the number of one that lacks its completion; -1 if none does."""
     row = side_row(w.sides, side)
     for number in range(row.ended, row.posted):
-        if request_of(w, side, row.generation, number).flags & SIGNALED:
+        if request_of(w, side, row.generation, number).flags & SendFlag.SIGNALED:
             return number
         succeed(w, side, row, number)
     return -1
@@ -115,13 +91,13 @@ def end_unsignaled(w, side):
 @internal
 def opcode_of(kind):
     """Opcode of the completion of a kind of request."""
-    if kind < WRITE:
+    if kind < RequestKind.WRITE:
         return 0
-    if kind < READ:
-        return OF_WRITE
-    if kind < FETCH_ADD:
-        return OF_READ
-    return OF_FETCH_ADD if kind == FETCH_ADD else OF_COMPARE_SWAP
+    if kind < RequestKind.READ:
+        return CompletionOpcode.RDMA_WRITE
+    if kind < RequestKind.FETCH_ADD:
+        return CompletionOpcode.RDMA_READ
+    return CompletionOpcode.FETCH_ADD if kind == RequestKind.FETCH_ADD else CompletionOpcode.COMP_SWAP
 
 
 @internal
@@ -131,12 +107,12 @@ def check_failure(w, side, row, request, status):
         return
     if request.wrong and status == request.wanted:
         return
-    explained = status in (FLUSHED, RETRIES)
+    explained = status in (CompletionStatus.WR_FLUSH_ERR, CompletionStatus.RETRY_EXC_ERR)
     if row.may_fail and explained and not (request.wrong and is_calm(w) and not row.is_broken):
         return
-    if status == RNR_RETRIES and w.rnr_retry < 7:
+    if status == CompletionStatus.RNR_RETRY_EXC_ERR and w.rnr_retry < 7:
         return
-    report_violation(w, WRONG_STATUS, side, status)
+    report_violation(w, Violation.WRONG_STATUS, side, status)
 
 
 @internal
@@ -150,28 +126,28 @@ def succeed(w, side, row, number):
     """A request has succeeded: check its effects here, and apply it to the model."""
     request = request_of(w, side, row.generation, number)
     row.ended = number + 1
-    request.fate = SUCCEEDED
+    request.fate = RequestFate.SUCCEEDED
     w.succeeded += 1
     if not w.checks_icrc:
         return
     if request.wrong:
-        report_violation(w, WRONG_STATUS, side, SUCCESS)
+        report_violation(w, Violation.WRONG_STATUS, side, CompletionStatus.SUCCESS)
     here, other = device_row(w.devices, row.device), side_row(w.sides, side ^ 1)
     there = device_row(w.devices, other.device)
     place = here.memory + uint64(request.local)
-    if request.kind >= FETCH_ADD:
+    if request.kind >= RequestKind.FETCH_ADD:
         if load_u64(place) != request.original:
-            report_violation(w, WRONG_DATA, side, number)
+            report_violation(w, Violation.WRONG_DATA, side, number)
         store_u64(here.model + uint64(request.local), request.original)
         store_u64(there.model + uint64(request.remote), request.result)
-    elif request.kind >= READ:
+    elif request.kind >= RequestKind.READ:
         if not is_pattern(place, request.pattern, request.length):
-            report_violation(w, WRONG_DATA, side, number)
+            report_violation(w, Violation.WRONG_DATA, side, number)
         fill(here.model + uint64(request.local), request.pattern, request.length)
-    elif request.kind >= WRITE and row.kind == RC:
+    elif request.kind >= RequestKind.WRITE and row.kind == Transport.RC:
         fill(there.model + uint64(request.remote), request.pattern, request.length)
-    if row.kind == RC and request.message >= other.messages and not other.is_forgotten:
-        report_violation(w, LOST_MESSAGE, side, number)
+    if row.kind == Transport.RC and request.message >= other.messages and not other.is_forgotten:
+        report_violation(w, Violation.LOST_MESSAGE, side, number)
 
 
 # Receive requests
@@ -181,7 +157,7 @@ def succeed(w, side, row, number):
 def complete_receive(w, side, row, number, action, status):
     """The completion of the oldest open receive request."""
     if number != row.receives_ended or number >= row.receives_posted:
-        report_violation(w, WRONG_COMPLETION, side, IS_RECEIVE + number)
+        report_violation(w, Violation.WRONG_COMPLETION, side, IS_RECEIVE + number)
         return
     receive = receive_of(w, side, row.generation, number)
     row.receives_ended += 1
@@ -191,16 +167,16 @@ def complete_receive(w, side, row, number, action, status):
 @internal
 def end_receive(w, side, row, receive, action, status):
     """A queue pair of a side has ended a receive request."""
-    receive.fate = SUCCEEDED if status == SUCCESS else FAILED
+    receive.fate = RequestFate.SUCCEEDED if status == CompletionStatus.SUCCESS else RequestFate.FAILED
     if not w.checks_icrc:
         row.messages += 1
-        if status != SUCCESS:
+        if status != CompletionStatus.SUCCESS:
             break_connection(w, side)
-    elif status == SUCCESS:
+    elif status == CompletionStatus.SUCCESS:
         receive_message(w, side, row, receive, action)
     else:
-        if not row.may_fail or (status != FLUSHED and status != LENGTH_ERROR):
-            report_violation(w, WRONG_STATUS, side, status)
+        if not row.may_fail or (status != CompletionStatus.WR_FLUSH_ERR and status != CompletionStatus.LOC_LEN_ERR):
+            report_violation(w, Violation.WRONG_STATUS, side, status)
         break_connection(w, side)
 
 
@@ -209,23 +185,25 @@ def receive_message(w, side, row, receive, action):
     """A message has arrived: identify and check it."""
     found = next_message(w, side, row, action)
     if found < 0:
-        report_violation(w, WRONG_COMPLETION, side, int64(action.immediate))
+        report_violation(w, Violation.WRONG_COMPLETION, side, int64(action.immediate))
         return
     request = request_of(w, side ^ 1, row.generation, found)
     row.messages = request.message + 1
     w.received_messages += 1
-    head = GRH_SIZE if row.kind == UD else 0
-    has_data = request.kind != WRITE_IMM
+    head = GRH_SIZE if row.kind == Transport.UD else 0
+    has_data = request.kind != RequestKind.WRITE_WITH_IMMEDIATE
     device = device_row(w.devices, row.device)
     place = device.memory + uint64(receive.place + head)
-    if row.kind != RC:  # the header of the network; and parts of messages that were dropped may lie behind this one
+    if (
+        row.kind != Transport.RC
+    ):  # the header of the network; and parts of messages that were dropped may lie behind this one
         copy(device.model + uint64(receive.place), device.memory + uint64(receive.place), uint64(receive.length))
     if not is_described(w, side ^ 1, row, request, found, action, head):
-        report_violation(w, WRONG_COMPLETION, side, found)
+        report_violation(w, Violation.WRONG_COMPLETION, side, found)
     elif has_data and not is_pattern(place, request.pattern, request.length):
-        report_violation(w, WRONG_DATA, side, found)
+        report_violation(w, Violation.WRONG_DATA, side, found)
     elif request.wrong:
-        report_violation(w, WRONG_STATUS, side, found)
+        report_violation(w, Violation.WRONG_STATUS, side, found)
     elif has_data:
         fill(device.model + uint64(receive.place + head), request.pattern, request.length)
 
@@ -234,7 +212,7 @@ def receive_message(w, side, row, receive, action):
 def next_message(w, side, row, action):
     """The number of the request that sent a message; -1 if none fits. RC: the next one. UC and UD: any, by its
     immediate data, since a network that repeats packets repeats messages of these services."""
-    if row.kind != RC:
+    if row.kind != Transport.RC:
         found = int64(action.immediate) - ((side ^ 1) * ROWS + row.generation * REQUESTS)
         return found if 0 <= found < side_row(w.sides, side ^ 1).posted else -1
     for number in range(side_row(w.sides, side ^ 1).posted):
@@ -246,14 +224,23 @@ def next_message(w, side, row, action):
 @internal
 def is_described(w, sender, row, request, number, action, head):
     """Whether a completion describes a message truly."""
-    if action.opcode != (WITH_IMMEDIATE if request.kind == WRITE_IMM else RECEIVED):
+    if action.opcode != (
+        CompletionOpcode.RECV_RDMA_WITH_IMM
+        if request.kind == RequestKind.WRITE_WITH_IMMEDIATE
+        else CompletionOpcode.RECV
+    ):
         return False
-    flags = (0 if request.kind == SEND else WITH_IMM) | (GRH if row.kind == UD else 0)
+    flags = (0 if request.kind == RequestKind.SEND else CompletionFlag.WITH_IMM) | (
+        CompletionFlag.GRH if row.kind == Transport.UD else 0
+    )
     if action.flags != flags or int64(action.byte_length) != request.length + head:
         return False
-    if flags & WITH_IMM and int64(action.immediate) != sender * ROWS + row.generation * REQUESTS + number:
+    if (
+        flags & CompletionFlag.WITH_IMM
+        and int64(action.immediate) != sender * ROWS + row.generation * REQUESTS + number
+    ):
         return False
-    return (action.solicited != 0) == (request.flags & SOLICITED != 0)
+    return (action.solicited != 0) == (request.flags & SendFlag.SOLICITED != 0)
 
 
 @internal
@@ -261,13 +248,13 @@ def complete_shared(w, device, owner, number, action, status):
     """The completion of a request that a side has posted to a shared queue, by any queue pair that receives from it."""
     receive = receive_of(w, owner, number // REQUESTS, number % REQUESTS)
     side, queue = receiver_of(w, device, action.qpn), side_row(w.sides, owner).shared_queue
-    if side < 0 or receive.fate != POSTED or side_row(w.sides, side).shared_queue != queue:
-        report_violation(w, WRONG_COMPLETION, owner, IS_RECEIVE + number)
+    if side < 0 or receive.fate != RequestFate.POSTED or side_row(w.sides, side).shared_queue != queue:
+        report_violation(w, Violation.WRONG_COMPLETION, owner, IS_RECEIVE + number)
         return
     row = side_row(w.sides, side)
-    row.cut_off += status != SUCCESS
+    row.cut_off += status != CompletionStatus.SUCCESS
     if row.cut_off > 1 or is_overtaken(w, device, queue, receive.ticket):
-        report_violation(w, WRONG_COMPLETION, side, IS_RECEIVE + number)
+        report_violation(w, Violation.WRONG_COMPLETION, side, IS_RECEIVE + number)
     end_receive(w, side, row, receive, action, status)
 
 
@@ -285,7 +272,7 @@ def break_connection(w, side):
         side_row(w.sides, number).may_fail = 1
     row = side_row(w.sides, first)
     late = draw_below(w.seed, GIVE_UP, first, row.generation, MAX_NOTICE_DELAY)
-    event_queue.put(w, w.now + late, GIVEN_UP, first >> 1, 0, row.generation)
+    event_queue.put(w, w.now + late, EventKind.GIVEN_UP, first >> 1, 0, row.generation)
 
 
 @internal

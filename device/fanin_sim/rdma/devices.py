@@ -15,7 +15,6 @@ from fanin_sim.rdma.actions import perform
 from fanin_sim.rdma.codes import EventKind
 from fanin_sim.rdma.tables import device_row
 
-SERVE = int(EventKind.SERVE)
 MAX_TURNS = 4  # of queue pairs, between two performances of actions
 
 
@@ -27,7 +26,7 @@ def serve_soon(w, index):
         device.serves = 1
         device.turns += 1
         pause = draw_below(w.seed, PAUSE, index, device.turns, w.pause + 1)
-        event_queue.put(w, w.now + pause, SERVE, index, 0, device.boots)
+        event_queue.put(w, w.now + pause, EventKind.SERVE, index, 0, device.boots)
 
 
 @internal

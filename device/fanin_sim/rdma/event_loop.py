@@ -17,11 +17,6 @@ from fanin_sim.rdma.restart import empty, restart
 from fanin_sim.rdma.tables import COUNTERS, WORLD, device_row, side_row, world_row
 from fanin_sim.rdma.workload import make_wrong
 
-PACKET, SERVE, PROGRAM = int(EventKind.PACKET), int(EventKind.SERVE), int(EventKind.PROGRAM)
-GIVEN_UP, CONNECTED, TIMER = int(EventKind.GIVEN_UP), int(EventKind.CONNECTED), int(EventKind.TIMER)
-VIOLATION_FOUND = int(EventKind.VIOLATION_FOUND)
-NOTHING, LIVELOCK = int(Violation.NOTHING), int(Violation.LIVELOCK)
-ABANDON, RESTART = int(FaultKind.ABANDON), int(FaultKind.RESTART)
 OUTCOME_START, OUTCOME_SIZE = outcome_of(WORLD)
 START = 1_000_000_000  # ns
 MAX_EVENTS = 100_000
@@ -61,17 +56,17 @@ def handle(w):
     w.now = max(w.now, event.time)
     kind, target, index, generation = event.kind, int64(event.target), int64(event.index), int64(event.generation)
     event_queue.drop_first(w)
-    if kind == PACKET:
+    if kind == EventKind.PACKET:
         arrive(w, target, index)
-    elif kind == SERVE:
+    elif kind == EventKind.SERVE:
         if device_row(w.devices, target).boots == generation:
             serve(w, target)
-    elif kind == PROGRAM:
+    elif kind == EventKind.PROGRAM:
         step(w, target, generation)
-    elif kind == GIVEN_UP:
-        add_line(w, GIVEN_UP, target, 0, 0, 0, 0, 0, 0)
+    elif kind == EventKind.GIVEN_UP:
+        add_line(w, EventKind.GIVEN_UP, target, 0, 0, 0, 0, 0, 0)
         give_up(w, target, generation)
-    elif kind == CONNECTED:
+    elif kind == EventKind.CONNECTED:
         reconnect(w, target, generation)
 
 
@@ -89,10 +84,10 @@ def next_timer(w):
 def advance(w):
     """Handle the next event or timer, and the planned faults that are due. Returns False if nothing is left."""
     w.events += 1
-    if w.restart_device >= 0 and w.events >= w.restart_at and w.happened[RESTART] == 0:
+    if w.restart_device >= 0 and w.events >= w.restart_at and w.happened[FaultKind.RESTART] == 0:
         restart(w, w.restart_device)
-    if w.abandon_connection >= 0 and w.events >= w.abandon_at and w.happened[ABANDON] == 0:
-        note_fault(w, ABANDON, w.abandon_connection)
+    if w.abandon_connection >= 0 and w.events >= w.abandon_at and w.happened[FaultKind.ABANDON] == 0:
+        note_fault(w, FaultKind.ABANDON, w.abandon_connection)
         abandon(w, w.abandon_connection)
     timer = next_timer(w)
     expires = deadline_of(w, timer) if timer >= 0 else NEVER
@@ -100,7 +95,7 @@ def advance(w):
         handle(w)
     elif timer >= 0:
         w.now = max(w.now, expires)
-        add_line(w, TIMER, timer, 0, 0, 0, 0, 0, 0)
+        add_line(w, EventKind.TIMER, timer, 0, 0, 0, 0, 0, 0)
         tick(w, timer)
     else:
         return False
@@ -112,10 +107,10 @@ def run_schedule(world):
     """Run the schedule of the WORLD record at an address, which gets the outcome."""
     w = world_row(uint64(world), 0)
     prepare(w)
-    while w.violation == NOTHING and advance(w):
+    while w.violation == Violation.NOTHING and advance(w):
         if w.events > MAX_EVENTS:
-            report_violation(w, LIVELOCK, 0, 0)
-    if w.violation == NOTHING:
+            report_violation(w, Violation.LIVELOCK, 0, 0)
+    if w.violation == Violation.NOTHING:
         check_end(w)
-    if w.violation != NOTHING:
-        add_line(w, VIOLATION_FOUND, w.location, 0, 0, 0, 0, w.violation, 0)
+    if w.violation != Violation.NOTHING:
+        add_line(w, EventKind.VIOLATION_FOUND, w.location, 0, 0, 0, 0, w.violation, 0)

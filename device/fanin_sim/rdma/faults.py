@@ -10,7 +10,6 @@ from fanin_sim.rdma.codes import EventKind
 from fanin_sim.rdma.tables import COUNTERS
 from fanin_wire.rocev2 import CODES
 
-FAULT_APPLIED = int(EventKind.FAULT_APPLIED)
 ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE = CODES["RC_ACKNOWLEDGE"], CODES["RC_ATOMIC_ACKNOWLEDGE"]
 READ_RESPONSE = CODES["RC_RDMA_READ_RESPONSE_FIRST"]  # the first of the opcodes that answer
 NO_VALUE = -1  # the fault does not happen
@@ -34,7 +33,7 @@ def next_ordinal(w, link):
 def note_fault(w, kind, place):
     """Count a fault, and note it in the trace."""
     w.happened[kind] += 1
-    add_line(w, FAULT_APPLIED, place, 0, 0, 0, kind, 0, 0)
+    add_line(w, EventKind.FAULT_APPLIED, place, 0, 0, 0, kind, 0, 0)
 
 
 @internal

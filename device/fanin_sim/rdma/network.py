@@ -4,7 +4,7 @@ from numba import int64, uint64
 
 from fanin_nic.native.memory import address_of, copy, load_be32, load_u8, store_u8
 from fanin_nic.transport.records.accessors import action_at, transport_at
-from fanin_nic.transport.records.actions import ACTION, ActionKind
+from fanin_nic.transport.records.actions import ACTION
 from fanin_sim.jit import internal
 from fanin_sim.kernel import event_queue
 from fanin_sim.kernel.codes import UNKNOWN_DESTINATION, PacketFate
@@ -17,12 +17,6 @@ from fanin_sim.rdma.faults import fault_value, link_of, next_ordinal, removal_va
 from fanin_sim.rdma.tables import device_row
 from fanin_wire.fields import BTH
 
-SENT, PACKET = int(EventKind.SENT), int(EventKind.PACKET)
-LOSS, CORRUPTION, DUPLICATION = int(FaultKind.LOSS), int(FaultKind.CORRUPTION), int(FaultKind.DUPLICATION)
-REORDERING, DELAY = int(FaultKind.REORDERING), int(FaultKind.DELAY)
-ARRIVES, LOST = int(PacketFate.ARRIVES), int(PacketFate.LOST)
-CORRUPTED, UNDETECTED = int(PacketFate.CORRUPTED), int(PacketFate.CORRUPTED_UNDETECTED)
-PIECE = int(ActionKind.PIECE)
 HEADER = uint64(ACTION.fields["header"][1])  # type: ignore[index]
 SHORTEST, SPREAD = 2_000, 3_000  # ns: latency of a link
 MAX_REORDERING = 100_000  # ns
@@ -80,44 +74,52 @@ def transmit(w, number, packet):
     """A packet enters its link. Decides which faults happen to it."""
     link = link_of(w, int64(packet.source), int64(packet.target))
     ordinal = next_ordinal(w, link)
-    if removal_value(w, LOSS, packet, link, ordinal) >= 0:
-        trace_packet(w, packet, LOST, 0)
+    if removal_value(w, FaultKind.LOSS, packet, link, ordinal) >= 0:
+        trace_packet(w, packet, PacketFate.LOST, 0)
         release(w, number)
         return
     fate = corrupt(w, number, packet, link, ordinal)
-    if fate == CORRUPTED:
-        trace_packet(w, packet, CORRUPTED, 0)
+    if fate == PacketFate.CORRUPTED:
+        trace_packet(w, packet, PacketFate.CORRUPTED, 0)
         release(w, number)
         return
-    late = removal_value(w, DELAY, packet, link, ordinal)
+    late = removal_value(w, FaultKind.DELAY, packet, link, ordinal)
     if late >= 0:
         late = late % MAX_DELAY
     else:
         reset_removals(w, packet)
-        late = fault_value(w, REORDERING, link, ordinal)
+        late = fault_value(w, FaultKind.REORDERING, link, ordinal)
         late = late % MAX_REORDERING if late >= 0 else 0
     arrival = w.now + SHORTEST + draw_below(w.seed, LATENCY, link, 0, SPREAD) + late
     trace_packet(w, packet, fate, arrival)
-    event_queue.put(w, arrival, PACKET, int64(packet.target), number, 0)
-    repeated = fault_value(w, DUPLICATION, link, ordinal)
+    event_queue.put(w, arrival, EventKind.PACKET, int64(packet.target), number, 0)
+    repeated = fault_value(w, FaultKind.DUPLICATION, link, ordinal)
     if repeated >= 0:
         packet.copies += 1
         span = MAX_REORDERING if repeated & 3 else MAX_DELAY
-        event_queue.put(w, arrival + (repeated >> 2) % span, PACKET, int64(packet.target), number, 0)
+        event_queue.put(w, arrival + (repeated >> 2) % span, EventKind.PACKET, int64(packet.target), number, 0)
 
 
 @internal
 def trace_packet(w, packet, fate, arrival):
     add_line(
-        w, SENT, int64(packet.source), int64(packet.target), int64(packet.opcode), int64(packet.psn), fate, arrival, 0
+        w,
+        EventKind.SENT,
+        int64(packet.source),
+        int64(packet.target),
+        int64(packet.opcode),
+        int64(packet.psn),
+        fate,
+        arrival,
+        0,
     )
 
 
 @internal
 def corrupt(w, number, packet, link, ordinal):
     """Flip a bit, if this fault happens. The ICRC decides whether the receiver notices. Returns the packet's fate."""
-    value = removal_value(w, CORRUPTION, packet, link, ordinal)
+    value = removal_value(w, FaultKind.CORRUPTION, packet, link, ordinal)
     if value < 0:
-        return ARRIVES
+        return PacketFate.ARRIVES
     shows = flip(w, number, device_row(w.devices, packet.source).address, value)
-    return CORRUPTED if shows and w.checks_icrc else UNDETECTED
+    return PacketFate.CORRUPTED if shows and w.checks_icrc else PacketFate.CORRUPTED_UNDETECTED

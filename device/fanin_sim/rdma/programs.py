@@ -10,33 +10,17 @@ from fanin_sim.kernel import event_queue
 from fanin_sim.kernel.calls import call_event
 from fanin_sim.kernel.counter_rng import GAP, draw, draw_below
 from fanin_sim.kernel.trace import add_line, report_violation
-from fanin_sim.rdma.codes import EventKind, FaultKind, Violation
-from fanin_sim.rdma.completions import IS_RECEIVE, POSTED, break_connection, end_unsignaled
+from fanin_sim.rdma.codes import EventKind, FaultKind, RequestFate, RequestKind, Violation, WrongRequest
+from fanin_sim.rdma.completions import IS_RECEIVE, break_connection, end_unsignaled
 from fanin_sim.rdma.devices import serve_soon
 from fanin_sim.rdma.faults import fault_value
 from fanin_sim.rdma.pattern import fill
 from fanin_sim.rdma.tables import GENERATIONS, REQUESTS, device_row, receive_wqe_row, send_wqe_row, side_row
-from fanin_sim.rdma.workload import (
-    BEYOND_REGION,
-    FETCH_ADD,
-    INLINE,
-    LOCAL_KEY,
-    READ,
-    REMOTE_KEY,
-    ROWS,
-    UD,
-    plan_side,
-    receive_of,
-    request_of,
-)
+from fanin_sim.rdma.workload import ROWS, plan_side, receive_of, request_of
 from fanin_wire.abi import RECEIVE_WQE, SEND_WQE, SGE
-from fanin_wire.rocev2 import PSN_BITS
-from fanin_wire.verbs import MAX_RD_ATOMIC
+from fanin_wire.rocev2 import PSN_BITS, Transport
+from fanin_wire.verbs import MAX_RD_ATOMIC, SendFlag
 
-PROGRAM, CONNECTED, POST = int(EventKind.PROGRAM), int(EventKind.CONNECTED), int(EventKind.POST)
-GIVEN_UP = int(EventKind.GIVEN_UP)
-LATE_PROGRAM = int(FaultKind.LATE_PROGRAM)
-MISSING_COMPLETION, WRONG_COMPLETION = int(Violation.MISSING_COMPLETION), int(Violation.WRONG_COMPLETION)
 STEP, PIECES, RECONNECT, PSN = 51, 52, 53, 54  # purposes of random numbers
 MAX_LATENESS = 30_000_000  # ns
 MAX_RECONNECT = 100_000  # ns; packets of the last connection are under way
@@ -78,10 +62,10 @@ def step(w, side, generation):
         post_send(w, side, row)
     serve_soon(w, row.device)
     if row.posted < REQUESTS or row.receives_posted < REQUESTS:
-        late = fault_value(w, LATE_PROGRAM, side, row.steps)
+        late = fault_value(w, FaultKind.LATE_PROGRAM, side, row.steps)
         late = late % MAX_LATENESS if late >= 0 else 0
         gap = draw_below(w.seed, GAP, side, row.steps, w.gap + 1)
-        event_queue.put(w, w.now + gap + late, PROGRAM, side, 0, generation)
+        event_queue.put(w, w.now + gap + late, EventKind.PROGRAM, side, 0, generation)
 
 
 @internal
@@ -102,14 +86,14 @@ def post_receive(w, side, row):
     split = draw_below(w.seed, PIECES, side, 1000 + number, 2 * (receive.length + 1))
     address = device.memory + uint64(receive.place)
     wqe.sge_count = put_pieces(w.receive_wqe + RECEIVE_SGE, address, receive.length, split, device.key)
-    receive.fate = POSTED
+    receive.fate = RequestFate.POSTED
     row.receives_posted += 1
     device.tickets += 1
     receive.ticket = device.tickets
-    add_line(w, POST, side, 1, 0, number, 0, receive.length, 0)
+    add_line(w, EventKind.POST, side, 1, 0, number, 0, receive.length, 0)
     event, queue = (w.on_post_shared, row.shared_queue) if w.is_shared else (w.on_post_receive, row.row)
     if not call_event(event, (base_of(w, row), queue, int64(w.receive_wqe), w.now)):
-        report_violation(w, WRONG_COMPLETION, side, number)
+        report_violation(w, Violation.WRONG_COMPLETION, side, number)
 
 
 @internal
@@ -136,38 +120,38 @@ def post_send(w, side, row):
     wqe.flags = request.flags
     wqe.immediate = side * ROWS + row.generation * REQUESTS + number
     wqe.remote_address = there.memory + uint64(request.remote)
-    wqe.rkey = there.key ^ (1 if request.wrong == REMOTE_KEY else 0)
-    if request.wrong == BEYOND_REGION:
+    wqe.rkey = there.key ^ (1 if request.wrong == WrongRequest.REMOTE_KEY else 0)
+    if request.wrong == WrongRequest.BEYOND_REGION:
         wqe.remote_address = there.memory + uint64(there.memory_size - request.length + 1)
-    wqe.compare_add = request.operand if request.kind == FETCH_ADD else request.compare
+    wqe.compare_add = request.operand if request.kind == RequestKind.FETCH_ADD else request.compare
     wqe.swap = request.operand
-    if row.kind == UD:
+    if row.kind == Transport.UD:
         wqe.destination = there.address
         wqe.remote_qpn = qpn_of(w, side ^ 1)
         wqe.remote_qkey = QKEY
     attach_data(w, side, row, request, wqe, here)
-    request.fate = POSTED
+    request.fate = RequestFate.POSTED
     row.posted += 1
     if request.wrong:
         row.may_fail = 1
         other.may_fail = 1
-    add_line(w, POST, side, 0, request.kind, number, request.wrong, request.length, request.flags)
+    add_line(w, EventKind.POST, side, 0, request.kind, number, request.wrong, request.length, request.flags)
     if not call_event(w.on_post_send, (here.base, row.row, int64(w.send_wqe), w.now)):
-        report_violation(w, WRONG_COMPLETION, side, number)
+        report_violation(w, Violation.WRONG_COMPLETION, side, number)
 
 
 @internal
 def attach_data(w, side, row, request, wqe, here):
     """Give a work request its memory, and the memory its bytes."""
     address = here.memory + uint64(request.local)
-    if request.flags & INLINE:
+    if request.flags & SendFlag.INLINE:
         wqe.inline_length = request.length
         fill(w.send_wqe + SEND_SGE, request.pattern, request.length)
         return
-    if request.kind < READ:
+    if request.kind < RequestKind.READ:
         fill(address, request.pattern, request.length)
         fill(here.model + uint64(request.local), request.pattern, request.length)
-    key = here.key ^ (1 if request.wrong == LOCAL_KEY else 0)
+    key = here.key ^ (1 if request.wrong == WrongRequest.LOCAL_KEY else 0)
     split = draw_below(w.seed, PIECES, side, row.generation * REQUESTS + row.posted, 2 * (request.length + 1))
     wqe.sge_count = put_pieces(w.send_wqe + SEND_SGE, address, request.length, split, key)
 
@@ -189,7 +173,7 @@ def give_up(w, connection, generation):
             call_event(w.on_fail, (base_of(w, row), row.row, w.now))
             serve_soon(w, row.device)
     late = draw_below(w.seed, RECONNECT, connection, generation, MAX_RECONNECT)
-    event_queue.put(w, w.now + w.pause + 1 + late, CONNECTED, connection, 0, generation)
+    event_queue.put(w, w.now + w.pause + 1 + late, EventKind.CONNECTED, connection, 0, generation)
 
 
 @internal
@@ -203,7 +187,7 @@ def reconnect(w, connection, generation):
         if not row.is_forgotten:
             lacking = end_unsignaled(w, side)
             if lacking >= 0 or (row.receives_ended < row.receives_posted and not w.is_shared):
-                report_violation(w, MISSING_COMPLETION, side, lacking)
+                report_violation(w, Violation.MISSING_COMPLETION, side, lacking)
     for side in range(first, first + 2):
         side_row(w.sides, side).generation += 1
     if generation + 1 < GENERATIONS:
@@ -232,9 +216,9 @@ def connect(w, connection):
         q = queue_pair_at(transport_at(base_of(w, row)), uint64(row.row))
         q.remote_qpn = qpn_of(w, side ^ 1)
         call_event(w.on_wake, (base_of(w, row), row.row, w.now))
-        event_queue.put(w, w.now + 1, PROGRAM, side, 0, row.generation)
+        event_queue.put(w, w.now + 1, EventKind.PROGRAM, side, 0, row.generation)
     w.connections_made += 1
-    add_line(w, CONNECTED, connection, 0, 0, 0, 0, qpn_of(w, first), 0)
+    add_line(w, EventKind.CONNECTED, connection, 0, 0, 0, 0, qpn_of(w, first), 0)
 
 
 @internal

@@ -8,20 +8,17 @@ from fanin_sim.jit import internal
 from fanin_sim.kernel.packets import release
 from fanin_sim.kernel.trace import add_line
 from fanin_sim.rdma.codes import EventKind, FaultKind, RequestFate
-from fanin_sim.rdma.completions import POSTED, break_connection
+from fanin_sim.rdma.completions import break_connection
 from fanin_sim.rdma.faults import note_fault
 from fanin_sim.rdma.shared_queues import forget_shared
 from fanin_sim.rdma.tables import GENERATIONS, REQUESTS, device_row, side_row
 from fanin_sim.rdma.workload import receive_of, request_of
 
-RESTARTED, RESTART = int(EventKind.RESTARTED), int(FaultKind.RESTART)
-FORGOTTEN = int(RequestFate.FORGOTTEN)
-
 
 @internal
 def restart(w, index):
-    note_fault(w, RESTART, index)
-    add_line(w, RESTARTED, index, 0, 0, 0, 0, 0, 0)
+    note_fault(w, FaultKind.RESTART, index)
+    add_line(w, EventKind.RESTARTED, index, 0, 0, 0, 0, 0, 0)
     empty(w, index)
     if w.is_shared:
         forget_shared(w, index)
@@ -53,8 +50,8 @@ def forget(w, side, row):
     row.is_forgotten = 1
     for number in range(REQUESTS):
         request = request_of(w, side, row.generation, number)
-        if request.fate == POSTED:
-            request.fate = FORGOTTEN
+        if request.fate == RequestFate.POSTED:
+            request.fate = RequestFate.FORGOTTEN
         receive = receive_of(w, side, row.generation, number)
-        if receive.fate == POSTED:
-            receive.fate = FORGOTTEN
+        if receive.fate == RequestFate.POSTED:
+            receive.fate = RequestFate.FORGOTTEN

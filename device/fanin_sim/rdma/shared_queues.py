@@ -21,8 +21,6 @@ from fanin_sim.rdma.codes import RequestFate, Violation
 from fanin_sim.rdma.tables import device_row, receive_row, side_row
 from fanin_sim.rdma.workload import ROWS, receive_of
 
-POSTED, FORGOTTEN = int(RequestFate.POSTED), int(RequestFate.FORGOTTEN)
-MISSING_COMPLETION, WRONG_COMPLETION = int(Violation.MISSING_COMPLETION), int(Violation.WRONG_COMPLETION)
 RELIABLE, UNRELIABLE = 0, 1  # rows of the shared queues
 NUMBER = 0xFFFFFFFF  # of a request, in a wr_id
 
@@ -65,17 +63,17 @@ def check_shared_queues(w, device):
             row = side_row(w.sides, side)
             if row.device == device and row.shared_queue == queue:
                 for number in range(ROWS):
-                    open_requests += receive_of(w, side, 0, number).fate == POSTED
+                    open_requests += receive_of(w, side, 0, number).fate == RequestFate.POSTED
         if waiting(shared) != open_requests or shared.taken:
-            report_violation(w, MISSING_COMPLETION, device, waiting(shared) - open_requests)
+            report_violation(w, Violation.MISSING_COMPLETION, device, waiting(shared) - open_requests)
             return
         for number in range(open_requests):
             request = waiting_request(w, t, shared, number)
-            if request.fate != POSTED:
-                report_violation(w, WRONG_COMPLETION, device, number)
+            if request.fate != RequestFate.POSTED:
+                report_violation(w, Violation.WRONG_COMPLETION, device, number)
             is_out_of_order = number and waiting_request(w, t, shared, number - 1).ticket > request.ticket
             if queue == RELIABLE and is_out_of_order:
-                report_violation(w, WRONG_COMPLETION, device, number)
+                report_violation(w, Violation.WRONG_COMPLETION, device, number)
 
 
 @internal
@@ -85,5 +83,5 @@ def forget_shared(w, device):
         if side_row(w.sides, side).device == device:
             for number in range(ROWS):
                 receive = receive_of(w, side, 0, number)
-                if receive.fate == POSTED:
-                    receive.fate = FORGOTTEN
+                if receive.fate == RequestFate.POSTED:
+                    receive.fate = RequestFate.FORGOTTEN

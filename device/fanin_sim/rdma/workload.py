@@ -30,11 +30,6 @@ from fanin_wire.abi import MAX_INLINE_DATA
 from fanin_wire.rocev2 import Transport
 from fanin_wire.verbs import CompletionStatus, RequestOpcode, SendFlag
 
-RC, UC, UD = int(Transport.RC), int(Transport.UC), int(Transport.UD)
-SEND, SEND_IMM = int(RequestKind.SEND), int(RequestKind.SEND_WITH_IMMEDIATE)
-WRITE, WRITE_IMM = int(RequestKind.WRITE), int(RequestKind.WRITE_WITH_IMMEDIATE)
-READ, READ_BACK = int(RequestKind.READ), int(RequestKind.READ_BACK)
-FETCH_ADD, COMPARE_SWAP = int(RequestKind.FETCH_ADD), int(RequestKind.COMPARE_SWAP)
 OPCODES = (
     int(RequestOpcode.SEND),
     int(RequestOpcode.SEND_WITH_IMM),
@@ -45,14 +40,20 @@ OPCODES = (
     int(RequestOpcode.ATOMIC_FETCH_AND_ADD),
     int(RequestOpcode.ATOMIC_CMP_AND_SWP),
 )
-RC_KINDS = (SEND, SEND, SEND_IMM, WRITE, WRITE, WRITE, WRITE_IMM, READ, READ, READ_BACK, READ_BACK, FETCH_ADD)
-SIGNALED, FENCE = int(SendFlag.SIGNALED), int(SendFlag.FENCE)
-SOLICITED, INLINE = int(SendFlag.SOLICITED), int(SendFlag.INLINE)
-REMOTE_KEY, LOCAL_KEY = int(WrongRequest.REMOTE_KEY), int(WrongRequest.LOCAL_KEY)
-MISALIGNED, TOO_LONG = int(WrongRequest.MISALIGNED), int(WrongRequest.TOO_LONG)
-BEYOND_REGION = int(WrongRequest.BEYOND_REGION)
-ACCESS, PROTECTION = int(CompletionStatus.REM_ACCESS_ERR), int(CompletionStatus.LOC_PROT_ERR)
-INVALID = int(CompletionStatus.REM_INV_REQ_ERR)
+RC_KINDS = (
+    RequestKind.SEND,
+    RequestKind.SEND,
+    RequestKind.SEND_WITH_IMMEDIATE,
+    RequestKind.WRITE,
+    RequestKind.WRITE,
+    RequestKind.WRITE,
+    RequestKind.WRITE_WITH_IMMEDIATE,
+    RequestKind.READ,
+    RequestKind.READ,
+    RequestKind.READ_BACK,
+    RequestKind.READ_BACK,
+    RequestKind.FETCH_ADD,
+)
 KIND, LENGTH, FLAGS, SLOT, OPERAND = 40, 41, 42, 43, 44  # purposes of random numbers
 NO_MESSAGE = -1
 REQUEST_SIZE, RECEIVE_SIZE = uint64(REQUEST.itemsize), uint64(RECEIVE.itemsize)
@@ -83,7 +84,11 @@ def plan_side(w, side, generation):
         fill_zero(address_of(request), REQUEST_SIZE)
         plan_request(w, side, generation, number, request)
         request.message = NO_MESSAGE
-        if request.kind == SEND or request.kind == SEND_IMM or request.kind == WRITE_IMM:
+        if (
+            request.kind == RequestKind.SEND
+            or request.kind == RequestKind.SEND_WITH_IMMEDIATE
+            or request.kind == RequestKind.WRITE_WITH_IMMEDIATE
+        ):
             request.message = messages
             messages += 1
         receive = receive_of(w, side, generation, number)
@@ -101,16 +106,16 @@ def plan_request(w, side, generation, number, request):
     request.kind = choose_kind(w, side, ordinal, kind)
     request.opcode = OPCODES[request.kind]
     request.length = choose_length(w, side, ordinal, kind)
-    if request.kind >= FETCH_ADD:
+    if request.kind >= RequestKind.FETCH_ADD:
         request.length = 8
     drawn = draw(w.seed, FLAGS, side, ordinal)
-    request.flags = SIGNALED if drawn & 3 or number + 1 == REQUESTS else 0
+    request.flags = SendFlag.SIGNALED if drawn & 3 or number + 1 == REQUESTS else 0
     if drawn >> 2 & 7 == 0:
-        request.flags |= FENCE
+        request.flags |= SendFlag.FENCE
     if drawn >> 5 & 7 == 0:
-        request.flags |= SOLICITED
-    if drawn >> 8 & 1 and request.length <= MAX_INLINE_DATA and request.kind < READ:
-        request.flags |= INLINE
+        request.flags |= SendFlag.SOLICITED
+    if drawn >> 8 & 1 and request.length <= MAX_INLINE_DATA and request.kind < RequestKind.READ:
+        request.flags |= SendFlag.INLINE
     request.pattern = (side * ROWS + ordinal + 1) * 1_000_003 + int64(w.seed & uint64(0xFFFFFFFF))
     request.local = part_at(w, side, generation) + number * BUFFER
     request.remote = part_at(w, side ^ 1, generation) + remote_place(w, side, ordinal, request)
@@ -119,19 +124,19 @@ def plan_request(w, side, generation, number, request):
 @internal
 def choose_kind(w, side, ordinal, service):
     drawn = draw(w.seed, KIND, side, ordinal)
-    if service == UD:
-        return SEND_IMM
-    if service == UC:
-        return SEND_IMM if drawn & 1 else WRITE
+    if service == Transport.UD:
+        return RequestKind.SEND_WITH_IMMEDIATE
+    if service == Transport.UC:
+        return RequestKind.SEND_WITH_IMMEDIATE if drawn & 1 else RequestKind.WRITE
     chosen = RC_KINDS[drawn % len(RC_KINDS)]
-    return COMPARE_SWAP if chosen == FETCH_ADD and drawn >> 20 & 1 else chosen
+    return RequestKind.COMPARE_SWAP if chosen == RequestKind.FETCH_ADD and drawn >> 20 & 1 else chosen
 
 
 @internal
 def choose_length(w, side, ordinal, service):
     """Length of a message: often one at which the number of packets changes."""
     drawn = draw(w.seed, LENGTH, side, ordinal)
-    limit = min(LONGEST, w.mtu if service == UD else LONGEST)
+    limit = min(LONGEST, w.mtu if service == Transport.UD else LONGEST)
     choices = (0, 1, 7, 100, w.mtu - 1, w.mtu, w.mtu + 1, 2 * w.mtu)
     pick = drawn & 15
     length = choices[pick] if pick < len(choices) else (drawn >> 4) % (limit + 1)
@@ -142,9 +147,9 @@ def choose_length(w, side, ordinal, service):
 def remote_place(w, side, ordinal, request):
     """Place in the other side's memory for a request, from the start of its part on."""
     slot = draw_below(w.seed, SLOT, side, ordinal, SLOTS)
-    if request.kind >= FETCH_ADD:
+    if request.kind >= RequestKind.FETCH_ADD:
         return WORDS_AT + 8 * (slot % WORDS)
-    return (READ_AT if request.kind == READ else WRITTEN_AT) + slot * BUFFER
+    return (READ_AT if request.kind == RequestKind.READ else WRITTEN_AT) + slot * BUFFER
 
 
 @internal
@@ -152,13 +157,13 @@ def order_requests(w, side, generation):
     """What the order of requests sets: data for reads and atomics, and fences where a write might overtake a read."""
     for number in range(REQUESTS):
         request = request_of(w, side, generation, number)
-        if request.kind == READ_BACK:
+        if request.kind == RequestKind.READ_BACK:
             read_back(w, side, generation, number, request)
-        elif request.kind == WRITE or request.kind == WRITE_IMM:
+        elif request.kind == RequestKind.WRITE or request.kind == RequestKind.WRITE_WITH_IMMEDIATE:
             fence_after_read(w, side, generation, number, request)
-        elif request.kind >= FETCH_ADD:
+        elif request.kind >= RequestKind.FETCH_ADD:
             plan_atomic(w, side, generation, number, request)
-        elif request.kind == READ:
+        elif request.kind == RequestKind.READ:
             request.pattern = read_pattern(request.remote)
 
 
@@ -173,11 +178,15 @@ def read_back(w, side, generation, number, request):
     """A read of the data of the last write to the same area, or an ordinary read if there was none."""
     for earlier in range(number - 1, -1, -1):
         other = request_of(w, side, generation, earlier)
-        if (other.kind == WRITE or other.kind == WRITE_IMM) and other.remote == request.remote and other.length > 0:
+        if (
+            (other.kind == RequestKind.WRITE or other.kind == RequestKind.WRITE_WITH_IMMEDIATE)
+            and other.remote == request.remote
+            and other.length > 0
+        ):
             request.length = min(request.length, other.length)
             request.pattern = other.pattern
             return
-    request.kind = READ
+    request.kind = RequestKind.READ
     request.remote = request.remote - WRITTEN_AT + READ_AT
     request.pattern = read_pattern(request.remote)
 
@@ -187,8 +196,8 @@ def fence_after_read(w, side, generation, number, request):
     """A write to an area that an earlier request reads begins after that one has ended."""
     for earlier in range(number):
         other = request_of(w, side, generation, earlier)
-        if other.kind == READ_BACK and other.remote == request.remote:
-            request.flags |= FENCE
+        if other.kind == RequestKind.READ_BACK and other.remote == request.remote:
+            request.flags |= SendFlag.FENCE
 
 
 @internal
@@ -197,13 +206,13 @@ def plan_atomic(w, side, generation, number, request):
     original = uint64(0)
     for earlier in range(number):
         other = request_of(w, side, generation, earlier)
-        if other.kind >= FETCH_ADD and other.remote == request.remote:
+        if other.kind >= RequestKind.FETCH_ADD and other.remote == request.remote:
             original = other.result
     drawn = draw(w.seed, OPERAND, side, generation * REQUESTS + number)
     request.original = original
     request.operand = uint64(drawn) << uint64(17)
     request.compare = original if drawn & 1 else original + uint64(1)
-    if request.kind == FETCH_ADD:
+    if request.kind == RequestKind.FETCH_ADD:
         request.result = original + request.operand
     else:
         request.result = request.operand if request.compare == original else original
@@ -220,28 +229,28 @@ def fill_read_areas(w, side, generation):
 @internal
 def make_wrong(w):
     """Make the wrong request of a schedule, if it has one. It is signalled, and so are those behind it."""
-    if w.wrong_side < 0 or side_row(w.sides, w.wrong_side).kind != RC:
+    if w.wrong_side < 0 or side_row(w.sides, w.wrong_side).kind != Transport.RC:
         return
     side, generation = w.wrong_side, w.wrong_generation
     request = request_of(w, side, generation, w.wrong_request)
     kind = w.wrong_kind
-    if request.kind >= FETCH_ADD:
-        kind = MISALIGNED
-    elif request.kind == SEND or request.kind == SEND_IMM:
+    if request.kind >= RequestKind.FETCH_ADD:
+        kind = WrongRequest.MISALIGNED
+    elif request.kind == RequestKind.SEND or request.kind == RequestKind.SEND_WITH_IMMEDIATE:
         has_receive = request.length > 0 and not w.is_shared  # one that it will surely go to, to be made too short
-        kind = TOO_LONG if kind != LOCAL_KEY and has_receive else LOCAL_KEY
-    elif kind != LOCAL_KEY and kind != BEYOND_REGION:
-        kind = REMOTE_KEY
+        kind = WrongRequest.TOO_LONG if kind != WrongRequest.LOCAL_KEY and has_receive else WrongRequest.LOCAL_KEY
+    elif kind != WrongRequest.LOCAL_KEY and kind != WrongRequest.BEYOND_REGION:
+        kind = WrongRequest.REMOTE_KEY
     request.length = max(1, request.length)
-    if kind == LOCAL_KEY:
-        request.flags &= ~INLINE
-        request.wanted = PROTECTION
-    elif kind == MISALIGNED:
+    if kind == WrongRequest.LOCAL_KEY:
+        request.flags &= ~SendFlag.INLINE
+        request.wanted = CompletionStatus.LOC_PROT_ERR
+    elif kind == WrongRequest.MISALIGNED:
         request.remote += 1
-        request.wanted = INVALID
-    elif kind == TOO_LONG:
+        request.wanted = CompletionStatus.REM_INV_REQ_ERR
+    elif kind == WrongRequest.TOO_LONG:
         receive_of(w, side ^ 1, generation, request.message).length = request.length - 1
-        request.wanted = INVALID
+        request.wanted = CompletionStatus.REM_INV_REQ_ERR
     else:
-        request.wanted = ACCESS
+        request.wanted = CompletionStatus.REM_ACCESS_ERR
     request.wrong = kind

@@ -56,12 +56,15 @@ class Topology(NamedTuple):
     connections: tuple[Connection, ...]
 
 
-RC, UC, UD = Service.RC, Service.UC, Service.UD
 TOPOLOGIES = (
-    Topology("two devices", 2, (Connection(0, 1, RC),)),
-    Topology("two devices, two connections", 2, (Connection(0, 1, RC), Connection(1, 0, RC))),
-    Topology("three devices", 3, (Connection(0, 1, RC), Connection(1, 2, RC), Connection(2, 0, RC))),
-    Topology("all services", 2, (Connection(0, 1, RC), Connection(0, 1, UC), Connection(0, 1, UD))),
+    Topology("two devices", 2, (Connection(0, 1, Service.RC),)),
+    Topology("two devices, two connections", 2, (Connection(0, 1, Service.RC), Connection(1, 0, Service.RC))),
+    Topology(
+        "three devices", 3, (Connection(0, 1, Service.RC), Connection(1, 2, Service.RC), Connection(2, 0, Service.RC))
+    ),
+    Topology(
+        "all services", 2, (Connection(0, 1, Service.RC), Connection(0, 1, Service.UC), Connection(0, 1, Service.UD))
+    ),
 )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from fanin_sim.fabric.links import Rate
 from fanin_sim.fabric.packet_faults import Faults
 from fanin_sim.fabric.simulation import Simulation
-from fanin_sim.jobs.collectives import ALL, COLLECTIVES
+from fanin_sim.jobs.collectives import COLLECTIVES
 from fanin_sim.jobs.input_data import order_dependent, order_independent
 from fanin_sim.jobs.job import TEN_MINUTES, Job, members_of
 from fanin_sim.jobs.message import Message
@@ -15,7 +15,7 @@ from fanin_sim.scenario.link_traffic import traffic_by_level
 from fanin_sim.scenario.report import Report
 from fanin_sim.scenario.scenario import Scenario
 from fanin_sim.scenario.slot_occupancy import Occupancy
-from fanin_wire.abi import Route, Status
+from fanin_wire.abi import ContributorClass, Route, Status
 from fanin_wire.datatypes import Family, datatype_by_name
 from fanin_wire.fields import Opcode
 from fanin_wire.operations import operation_by_name
@@ -101,7 +101,7 @@ class ScenarioRun:
     def _message(self) -> Message:
         scenario, ranks = self.scenario, len(self.members)
         datatype, operation = datatype_by_name(scenario.dtype), operation_by_name(scenario.operation)
-        reduces = COLLECTIVES[scenario.collective].contributors == ALL
+        reduces = COLLECTIVES[scenario.collective].contributors == ContributorClass.ALL
         elements = 0 if scenario.collective == "barrier" else scenario.size // datatype.itemsize
         shape = (ranks, elements) if reduces else (elements,)
         is_order_dependent = (

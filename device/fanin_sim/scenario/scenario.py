@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from fanin_sim.fabric.placement import Placement
 from fanin_sim.fabric.topology import Topology
-from fanin_sim.jobs.collectives import COLLECTIVES, NOBODY
+from fanin_sim.jobs.collectives import COLLECTIVES
 from fanin_sim.jobs.reproducible_modes import MODES
-from fanin_wire.abi import MAX_CHILDREN, Route
+from fanin_wire.abi import MAX_CHILDREN, ContributorClass, Route
 from fanin_wire.datatypes import datatype_by_name
 from fanin_wire.operations import check_supported, operation_by_name
 
@@ -105,7 +105,7 @@ class Scenario:
     def _check_size(self) -> None:
         """Each block needs an element. Only the last block may be shorter than the others."""
         collective, itemsize = COLLECTIVES[self.collective], datatype_by_name(self.dtype).itemsize
-        if collective.contributors == NOBODY:
+        if collective.contributors == ContributorClass.NONE:
             return
         blocks = self.nodes * self.ranks_per_node if collective.per_rank else 1
         least = blocks * itemsize

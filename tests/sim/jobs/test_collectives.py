@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from fanin_sim.jobs.collectives import ALL, COLLECTIVES
+from fanin_sim.jobs.collectives import COLLECTIVES
 from fanin_sim.jobs.input_data import order_independent
 from fanin_sim.jobs.job import Job
 from fanin_sim.jobs.message import Message
-from fanin_wire.abi import Status, WqeFlag
+from fanin_wire.abi import ContributorClass, Status, WqeFlag
 from fanin_wire.datatypes import datatype_by_name
 from tests.sim.shapes import LOSSY, ROUGH, SHAPES, Shape, check_completions, check_results, formed, leave
 
@@ -19,7 +19,7 @@ I32 = datatype_by_name("i32")
 def message_of(job: Job, collective: str, elements: int, root: int = 0) -> Message:
     ranks = len(job.members)
     elements = 0 if collective == "barrier" else elements
-    shape = (ranks, elements) if COLLECTIVES[collective].contributors == ALL else (elements,)
+    shape = (ranks, elements) if COLLECTIVES[collective].contributors == ContributorClass.ALL else (elements,)
     return Message(collective, order_independent(I32, "SUM", shape, job.simulation.seed), ranks, root=root)
 
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from fanin_wire.abi import Status
 
-SUCCESS, PENDING = int(Status["SUCCESS"]), int(Status["PENDING"])
-
 
 @dataclass
 class PendingRequest:
@@ -48,10 +46,10 @@ class Answers:
         question = self._open.get(number)
         if question is None:
             return None
-        if notice["status"] == PENDING:
+        if notice["status"] == Status.PENDING:
             return question
         question.answers[lane] = notice
-        if notice["status"] == SUCCESS and len(question.answers) < self._lanes:
+        if notice["status"] == Status.SUCCESS and len(question.answers) < self._lanes:
             return None
         del self._open[number]
         return question

@@ -9,8 +9,8 @@ from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import stack_bytes
 from fanin_nic.native.memory import fill_zero, record_at
 from fanin_wire import abi
+from fanin_wire.abi import Status
 
-FLUSHED = int(abi.Status.FLUSHED)
 SQ_DEPTH = abi.SQ_DEPTH
 WQE_SIZE, CQE_SIZE = abi.WQE.itemsize, abi.CQE.itemsize
 
@@ -68,4 +68,4 @@ def begin(place, qp, request):
     cqe.opcode = request.opcode
     cqe.mid = request.mid
     cqe.qp = qp
-    cqe.status = FLUSHED
+    cqe.status = Status.FLUSHED

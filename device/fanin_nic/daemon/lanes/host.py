@@ -14,9 +14,6 @@ from fanin_nic.hostif.engine_port import Refused
 from fanin_wire.abi import MessageType, Status
 from fanin_wire.status import NAMING_A_DEVICE
 
-SUCCESS, PENDING = int(Status["SUCCESS"]), int(Status["PENDING"])
-JOIN = int(MessageType["JOIN"])
-
 
 class LanesHost:
     """Gives every request to every lane, while all lanes stand still. All engines do the same with it, so their tables
@@ -115,9 +112,9 @@ class LanesHost:
         answer["wr_id"] = question.tag
         if question.is_outdated:
             return answer
-        if notice["opcode"] == JOIN and notice["status"] == SUCCESS:
+        if notice["opcode"] == MessageType.JOIN and notice["status"] == Status.SUCCESS:
             self._start(question.queue, answer, [question.answers[number] for number in range(len(self._hosts))])
-        elif notice["opcode"] == JOIN and notice["status"] != PENDING:
+        elif notice["opcode"] == MessageType.JOIN and notice["status"] != Status.PENDING:
             status = int(notice["status"])
             lost = int(notice["byte_length"]) if status in NAMING_A_DEVICE else 0
             self._give_up(question.queue, End(status, int(notice["missing_kind"]), int(notice["missing"]), lost))

@@ -1,6 +1,6 @@
 """The action executor: it sends packets, performs DMA, and stores completions and notices for the host."""
 
-from fanin_nic.daemon.loop.dma import PEER_LOST, read_process, write_mapped, write_process
+from fanin_nic.daemon.loop.dma import read_process, write_mapped, write_process
 from fanin_nic.daemon.loop.lane_record import CQE_SCRATCH, MAX_NOTICES
 from fanin_nic.daemon.loop.remote import end_read, give_read, remote_of, send_all, start_read
 from fanin_nic.daemon.splitter.doorbell import ring_doorbell
@@ -17,17 +17,10 @@ from fanin_nic.native.memory import address_of, copy, fill_zero, full_fence, loa
 from fanin_nic.native.profile import Stage, lap
 from fanin_nic.port.transmit import transmit
 from fanin_wire import abi
+from fanin_wire.abi import Status
 
 WATCH_SPAN = 1_000_000  # ns after a packet in which each turn polls the port
 MAX_PENDING_NOTICES = MAX_NOTICES // 2  # the rest is for answers
-STAGE_WRITE, STAGE_COMPLETE = int(Stage.DMA_WRITE), int(Stage.COMPLETE)
-STAGE_READ, STAGE_REDUCE = int(Stage.DMA_READ), int(Stage.REDUCE)
-STAGE_IN_PLACE = int(Stage.READ_AND_REDUCE)
-DMA_READ, DMA_WRITE = int(ActionKind.DMA_READ), int(ActionKind.DMA_WRITE)
-REDUCE, SOURCE, TARGET = int(ActionKind.REDUCE), int(ActionKind.SOURCE), int(ActionKind.TARGET)
-COMPLETE, NOTICE = int(ActionKind.COMPLETE), int(ActionKind.NOTICE)
-ARRIVAL = int(ActionKind.ARRIVAL)
-PENDING, CQ_OVERRUN = int(abi.Status["PENDING"]), int(abi.Status["CQ_OVERRUN"])
 ACTION_SIZE, CQE_SIZE = U64(ACTION.itemsize), U64(abi.CQE.itemsize)
 
 cqe_at = record_at(abi.CQE)
@@ -57,7 +50,7 @@ def fail_overrun(lane, e, now):
     for queue in range(lane.queues):
         if load_u8(lane.overrun + U64(queue)):
             store_u8(lane.overrun + U64(queue), 0)
-            events.fail(lane.engine, queue, CQ_OVERRUN, now)
+            events.fail(lane.engine, queue, Status.CQ_OVERRUN, now)
 
 
 @compiled
@@ -93,7 +86,7 @@ def wake_ranks(lane, e):
     fenced = False
     for index in range(e.action_count):
         action = action_at(e, U64(index))
-        if action.kind == COMPLETE:
+        if action.kind == ActionKind.COMPLETE:
             if not fenced:
                 full_fence()
                 fenced = True
@@ -106,7 +99,7 @@ def wake_ranks(lane, e):
 def wake_splitter(lane, e):
     """Wake lane 0, which completes the ranks' requests, if there are completions for it. (It looks after its own.)"""
     for index in range(0 if lane.splitter else e.action_count):
-        if action_at(e, U64(index)).kind == COMPLETE:
+        if action_at(e, U64(index)).kind == ActionKind.COMPLETE:
             ring_doorbell(lane.host_doorbell)
             return
 
@@ -115,12 +108,12 @@ def wake_splitter(lane, e):
 def begin_stage(profile, stage, kind):
     """The profiling stage of an action; a different one before it ends."""
     following = -1
-    if kind in (REDUCE, SOURCE, TARGET):
-        following = STAGE_IN_PLACE
-    elif kind == DMA_WRITE:
-        following = STAGE_WRITE
-    elif kind == COMPLETE:
-        following = STAGE_COMPLETE
+    if kind in (ActionKind.REDUCE, ActionKind.SOURCE, ActionKind.TARGET):
+        following = Stage.READ_AND_REDUCE
+    elif kind == ActionKind.DMA_WRITE:
+        following = Stage.DMA_WRITE
+    elif kind == ActionKind.COMPLETE:
+        following = Stage.COMPLETE
     if stage >= 0 and following != stage:
         lap(profile, stage)
     return following
@@ -130,25 +123,25 @@ def begin_stage(profile, stage, kind):
 def execute(lane, e, index, end):
     """Perform one action other than SEND. A DMA write may perform others before `end` with it."""
     action = action_at(e, index)
-    if action.kind == REDUCE:
+    if action.kind == ActionKind.REDUCE:
         events.reduce(lane.engine, index)
         lane.streamed |= action.is_long
-    elif action.kind == DMA_WRITE:
+    elif action.kind == ActionKind.DMA_WRITE:
         if not action.process:
             write_mapped(action)
             lane.streamed |= action.is_long
         elif not write_unmapped(lane, e, index, end):
             lane.dma_errors += U64(1)
             fail_write(e, index, end)
-    elif action.kind == DMA_READ:
+    elif action.kind == ActionKind.DMA_READ:
         copy(lane.reads + U64(lane.read_count) * ACTION_SIZE, address_of(action), ACTION_SIZE)
         lane.read_count += 1
-    elif action.kind == COMPLETE:
+    elif action.kind == ActionKind.COMPLETE:
         write_completion(lane, action)
-    elif action.kind == ARRIVAL:
+    elif action.kind == ActionKind.ARRIVAL:
         write_arrival(lane, action)
-    elif action.kind == NOTICE and lane.notice_count < (
-        MAX_PENDING_NOTICES if action.status == PENDING else MAX_NOTICES
+    elif action.kind == ActionKind.NOTICE and lane.notice_count < (
+        MAX_PENDING_NOTICES if action.status == Status.PENDING else MAX_NOTICES
     ):
         copy(lane.notices + U64(lane.notice_count) * ACTION_SIZE, address_of(action), ACTION_SIZE)
         lane.notice_count += 1
@@ -189,9 +182,9 @@ def finish_read(lane, number, now):
         start_read(lane, address, action, now)
         return
     status = read_process(lane.memory_fds, action, lane.staging)
-    lap(lane.profile, STAGE_READ)
-    if status == PEER_LOST:
-        events.fail(lane.engine, action.queue, PEER_LOST, now)
+    lap(lane.profile, Stage.DMA_READ)
+    if status == Status.PEER_LOST:
+        events.fail(lane.engine, action.queue, Status.PEER_LOST, now)
         return
     events.dma_done(
         lane.engine,
@@ -203,7 +196,7 @@ def finish_read(lane, number, now):
         status,
         now,
     )
-    lap(lane.profile, STAGE_REDUCE)
+    lap(lane.profile, Stage.REDUCE)
 
 
 @compiled

@@ -10,9 +10,6 @@ from fanin_nic.native.memory import copy, load_i32, record_at
 from fanin_nic.native.streaming import stream
 from fanin_wire.abi import Status
 
-SUCCESS, LOCAL_PROTECTION_ERROR = int(Status.SUCCESS), int(Status.LOCAL_PROTECTION_ERROR)
-PEER_LOST = int(Status.PEER_LOST)
-NONE, DMA_WRITE = int(ActionKind.NONE), int(ActionKind.DMA_WRITE)
 LOOK_AHEAD = 512  # actions
 PIECES = 64  # of one system call
 PIECES_SIZE = PIECES * IOVEC.itemsize
@@ -45,7 +42,7 @@ def write_process(memory_fds, e, index, end):
     count, length = 0, U64(0)
     for other in range(index, min(end, index + U64(LOOK_AHEAD))):
         action = action_at(e, other)
-        if action.kind != DMA_WRITE or action.queue != first.queue or action.remote != first.remote + length:
+        if action.kind != ActionKind.DMA_WRITE or action.queue != first.queue or action.remote != first.remote + length:
             continue
         if action.mid != first.mid:  # a failed piece must fail its own request only
             continue
@@ -53,7 +50,7 @@ def write_process(memory_fds, e, index, end):
         piece.base = action.payload
         piece.length = action.length
         length += U64(action.length)
-        action.kind = NONE
+        action.kind = ActionKind.NONE
         count += 1
         if count == PIECES:
             break
@@ -66,5 +63,5 @@ def read_process(memory_fds, action, staging):
     before its connection is closed. (The memory file of an ended process is empty; a wrong address is an error.)"""
     taken = pread(descriptor(memory_fds, action), staging, U64(action.length), int(action.remote))
     if taken == 0:
-        return PEER_LOST
-    return SUCCESS if taken == action.length else LOCAL_PROTECTION_ERROR
+        return Status.PEER_LOST
+    return Status.SUCCESS if taken == action.length else Status.LOCAL_PROTECTION_ERROR

@@ -53,12 +53,6 @@ class Reason(enum.IntEnum):
     ENDED = 5  # one of several lanes: a job ended early, or must end in the other lanes too
 
 
-CONTROL, NOTICES, TIME, INTERRUPTED, ENDED = (int(reason) for reason in Reason)
-POST, READ_AND_REDUCE, REDUCE = int(Stage.POST), int(Stage.READ_AND_REDUCE), int(Stage.REDUCE)
-TIMERS, LOOK, YIELD, SLEEP = int(Stage.TIMERS), int(Stage.LOOK), int(Stage.YIELD), int(Stage.SLEEP)
-PYTHON = int(Stage.CONTROL)
-
-
 @compiled
 def run(lane_address):
     """Work until Python is needed; returns a Reason."""
@@ -72,7 +66,7 @@ def run(lane_address):
 def work(lane):
     """Take turn after turn; returns a Reason."""
     idle, awake_until = 0, U64(0)
-    lap(lane.profile, PYTHON)
+    lap(lane.profile, Stage.CONTROL)
     end = U64(monotonic_ns()) + U64(MAX_RUN)
     while True:
         now = U64(monotonic_ns())
@@ -80,32 +74,32 @@ def work(lane):
             idle, awake_until = 0, now + U64(MIN_AWAKE)
         else:
             idle += 1
-            lap(lane.profile, LOOK)
+            lap(lane.profile, Stage.LOOK)
         if lane.notice_count:
-            return NOTICES
+            return Reason.NOTICES
         if lane.host_doorbell and has_ended_job(lane):
-            return ENDED
+            return Reason.ENDED
         if is_interrupted(lane):
-            return INTERRUPTED
+            return Reason.INTERRUPTED
         if lane.remote_broken:
-            return CONTROL
+            return Reason.CONTROL
         if now >= lane.next_control:
             lane.next_control = now + U64(CONTROL_INTERVAL)
             beat(lane.doorbells, lane.doorbell_count, now // U64(CONTROL_INTERVAL))
             if wait(lane, 0) and not is_only_port(lane):
-                return CONTROL
+                return Reason.CONTROL
         if now >= end:
-            return TIME
+            return Reason.TIME
         if idle > YIELDS and now >= awake_until:
             woken = sleep(lane, now)
             lane.next_receive = U64(0)
-            lap(lane.profile, SLEEP)
+            lap(lane.profile, Stage.SLEEP)
             if not woken:
-                return CONTROL
+                return Reason.CONTROL
             idle = 0
         elif idle:
             sched_yield()
-            lap(lane.profile, YIELD)
+            lap(lane.profile, Stage.YIELD)
 
 
 @compiled
@@ -128,11 +122,11 @@ def turn(lane, now):
         work += take_messages(lane)
     if lane.splitter:
         work += split(lane.splitter)
-    work += count_stage(lane, take_requests(lane, e, now), POST)
+    work += count_stage(lane, take_requests(lane, e, now), Stage.POST)
     if lane.ordinary_end:
         share_port(lane, now)
     if not collectives_held(lane):
-        work += count_stage(lane, events.serve(lane.engine, SEGMENTS_PER_TURN, now), READ_AND_REDUCE)
+        work += count_stage(lane, events.serve(lane.engine, SEGMENTS_PER_TURN, now), Stage.READ_AND_REDUCE)
     work += perform_actions(lane, e, now)
     if now >= e.next_deadline:
         if (
@@ -140,7 +134,7 @@ def turn(lane, now):
         ):  # the device was stopped or short of CPU: its neighbours were not silent
             events.note_stall(lane.engine, now - e.next_deadline, now)
         events.tick(lane.engine, now)
-        lap(lane.profile, TIMERS)
+        lap(lane.profile, Stage.TIMERS)
         work += 1 + perform_actions(lane, e, now)
     if lane.remote_end:
         work += turn_remotes(lane, e, now)
@@ -179,11 +173,11 @@ def take_packets(lane, e, now):
         else:
             taken = events.packets(lane.engine, table, taken, int64(packets), now)
         if taken < packets:
-            lap(lane.profile, REDUCE)
+            lap(lane.profile, Stage.REDUCE)
             perform_actions(lane, e, now)
     if packets:
         events.batch_end(lane.engine, now)
-        lap(lane.profile, REDUCE)
+        lap(lane.profile, Stage.REDUCE)
         perform_actions(lane, e, now)
     if lane.transport and port_at(lane.port).ordinary:
         take_ordinary(lane, table, int64(packets), now)

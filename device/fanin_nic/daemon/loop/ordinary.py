@@ -23,7 +23,6 @@ from fanin_wire.abi import ORDINARY_DEPTH, RECEIVE_WQE, SEND_WQE
 from fanin_wire.abi import SHARED_DEPTH as MAX_SHARED
 from fanin_wire.fields import FIRST_OFFLOAD_OPCODE
 
-ORDINARY = int(Stage.ORDINARY)
 TURNS = 4  # of queue pairs in a turn of the lane; each sends up to events.TURN answers and as many requests
 POSTS_PER_TURN = 32
 RINGS_SIZE = U64(ORDINARY_RINGS.itemsize)
@@ -51,7 +50,7 @@ def take_ordinary(lane, table, packets, now):
             taken = take_ordinary_tapped(lane, t, table, taken, count, tap, now)
         else:
             taken = events.packets(lane.transport, table, taken, count, now)
-        lap(lane.profile, ORDINARY)
+        lap(lane.profile, Stage.ORDINARY)
         perform(lane, t, now)
 
 
@@ -77,11 +76,11 @@ def turn_ordinary(lane, now):
     work = take_requests(lane, now)
     served = 0 if ordinary_held(lane) else events.serve(lane.transport, TURNS, now)
     if served:
-        lap(lane.profile, ORDINARY)
+        lap(lane.profile, Stage.ORDINARY)
         perform(lane, t, now)
     if now >= t.next_deadline:
         events.tick(lane.transport, now)
-        lap(lane.profile, ORDINARY)
+        lap(lane.profile, Stage.ORDINARY)
         perform(lane, t, now)
         work += 1
     return work + served

@@ -15,15 +15,11 @@ from fanin_nic.transport import events
 from fanin_nic.transport.records.accessors import U64, action_at
 from fanin_nic.transport.records.actions import ACTION, ActionKind
 from fanin_wire import abi
+from fanin_wire.abi import CompletionKind
 from fanin_wire.verbs import CompletionStatus
 
-NONE, SEND, WRITE, COMPLETE = (int(ActionKind[name]) for name in ("NONE", "SEND", "WRITE", "COMPLETE"))
-COMPARE_SWAP, FETCH_ADD = int(ActionKind.COMPARE_SWAP), int(ActionKind.FETCH_ADD)
 HEADER = U64(ACTION.fields["header"][1])  # type: ignore[index]
-PROTECTION_ERROR = int(CompletionStatus.LOC_PROT_ERR)
-ORDINARY_COMPLETION = int(abi.CompletionKind["ORDINARY"])
 WC_SIZE = U64(abi.WC.itemsize)
-STAGE_WRITE, STAGE_COMPLETE = int(Stage.DMA_WRITE), int(Stage.COMPLETE)
 
 wc_at = record_at(abi.WC)
 port_at = record_at(PORT)
@@ -48,17 +44,17 @@ def change_memory(lane, t, count, now):
     for index in range(count):
         action = action_at(t, U64(index))
         done = True
-        if action.kind == WRITE:
+        if action.kind == ActionKind.WRITE:
             done = write(lane.memory_fds, action)
-        elif action.kind == COMPARE_SWAP or action.kind == FETCH_ADD:
-            done = change_word(lane.memory_fds, action, action.kind == FETCH_ADD)
+        elif action.kind == ActionKind.COMPARE_SWAP or action.kind == ActionKind.FETCH_ADD:
+            done = change_word(lane.memory_fds, action, action.kind == ActionKind.FETCH_ADD)
         else:
             continue
         changed = 1
         if not done:
             fail(lane, t, count, int64(action.queue_pair), now)
     if changed:
-        lap(lane.profile, STAGE_WRITE)
+        lap(lane.profile, Stage.DMA_WRITE)
 
 
 @compiled
@@ -71,11 +67,11 @@ def fail(lane, t, count, queue_pair, now):
         action = action_at(t, U64(index))
         if int64(action.queue_pair) != queue_pair:
             continue
-        if action.kind == COMPLETE:
+        if action.kind == ActionKind.COMPLETE:
             if action.status == 0:
-                action.status = PROTECTION_ERROR
+                action.status = CompletionStatus.LOC_PROT_ERR
         else:
-            action.kind = NONE
+            action.kind = ActionKind.NONE
 
 
 @compiled
@@ -85,7 +81,7 @@ def send_packets(lane, t, count, now):
     port.send_waits = 0  # however often the frames are full
     for index in range(count):
         action = action_at(t, U64(index))
-        if action.kind != SEND or put_together(lane, t, port, index):
+        if action.kind != ActionKind.SEND or put_together(lane, t, port, index):
             continue
         drop_frame(port)
         if action.of_request:
@@ -128,16 +124,16 @@ def store_completions(lane, t, count, now):
     stored = 0
     for index in range(count):
         action = action_at(t, U64(index))
-        if action.kind == COMPLETE and complete(lane, action, now):
+        if action.kind == ActionKind.COMPLETE and complete(lane, action, now):
             stored = 1
     if not stored:
         return
     full_fence()
     for index in range(count):
         action = action_at(t, U64(index))
-        if action.kind == COMPLETE:
+        if action.kind == ActionKind.COMPLETE:
             wake_ring(ring_of(lane, action))
-    lap(lane.profile, STAGE_COMPLETE)
+    lap(lane.profile, Stage.COMPLETE)
 
 
 @compiled
@@ -172,7 +168,7 @@ def complete(lane, action, now):
     wc.status = action.status
     wc.opcode = action.opcode
     wc.flags = action.flags
-    wc.kind = ORDINARY_COMPLETION
+    wc.kind = CompletionKind.ORDINARY
     if not store(ring, address):
         lane.cq_overflows += U64(1)
         events.fail(lane.transport, int64(action.queue_pair), now)

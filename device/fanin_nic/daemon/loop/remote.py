@@ -10,8 +10,6 @@ from fanin_nic.hostif.remote.queue_pair import ask_for_event, reap
 from fanin_nic.hostif.remote.records import ACTION_BYTES, remote_at
 from fanin_nic.hostif.remote.transfer import (
     NOWHERE,
-    PEER_LOST,
-    PENDING,
     begin_read,
     free_slot,
     post_waiting,
@@ -21,6 +19,7 @@ from fanin_nic.hostif.remote.transfer import (
 )
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import load_u64, record_at
+from fanin_wire.abi import Status
 
 ACTION_SIZE = U64(ACTION_BYTES)
 
@@ -51,10 +50,10 @@ def job_of(lane, action):
 @compiled
 def answer(lane, action, status, data, now):
     """Tell the engine the end of a DMA_READ, if it has ended."""
-    if status == PENDING:
+    if status == Status.PENDING:
         return
-    if status == PEER_LOST:
-        events.fail(lane.engine, action.queue, PEER_LOST, now)
+    if status == Status.PEER_LOST:
+        events.fail(lane.engine, action.queue, Status.PEER_LOST, now)
         return
     events.dma_done(
         lane.engine,

@@ -20,8 +20,6 @@ from fanin_nic.hostif.rings import SQ_DEPTH, fetch
 from fanin_nic.native.compiled import compiled
 from fanin_wire.abi import Status
 
-FLUSHED = int(Status.FLUSHED)
-
 
 @compiled
 def flush_queue(address, index):
@@ -46,5 +44,5 @@ def flush_queue(address, index):
 @compiled
 def give_back(queue, place):
     """Complete the oldest request that no lane has as FLUSHED."""
-    request_at(request_address(place, queue.given)).status = FLUSHED
+    request_at(request_address(place, queue.given)).status = Status.FLUSHED
     queue.given += 1

@@ -19,9 +19,6 @@ from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import fill_zero, full_fence
 from fanin_wire.abi import Status, WqeOpcode
 
-PENDING = int(Status.PENDING)
-QUERY = int(WqeOpcode.QUERY)
-
 
 @compiled
 def merge(address):
@@ -89,7 +86,7 @@ def collect(splitter, place, scratch):
         while take(queue.lane_completion_ring[lane], scratch):
             taken += 1
             cqe = cqe_at(scratch)
-            if cqe.opcode == QUERY:
+            if cqe.opcode == WqeOpcode.QUERY:
                 add_answer(place, lane, cqe)
             elif uint32(cqe.wr_id - queue.head) < uint32(queue.given - queue.head):
                 request = request_at(request_address(place, cqe.wr_id))
@@ -152,7 +149,7 @@ def fill(scratch, queue, request):
     fill_zero(scratch, CQE_BYTES)
     cqe = cqe_at(scratch)
     cqe.wr_id = request.wr_id
-    cqe.byte_length = request.byte_length if request.status <= PENDING else uint64(0)
+    cqe.byte_length = request.byte_length if request.status <= Status.PENDING else uint64(0)
     cqe.missing = request.missing
     cqe.missing_kind = request.missing_kind
     cqe.lost_device = request.lost_device

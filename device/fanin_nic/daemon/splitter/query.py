@@ -21,8 +21,6 @@ from fanin_nic.daemon.splitter.tables import (
 from fanin_nic.native.compiled import compiled
 from fanin_wire.abi import Status
 
-SUCCESS, PENDING = int(Status.SUCCESS), int(Status.PENDING)
-
 
 @compiled
 def is_asked(place):
@@ -74,11 +72,11 @@ def add_answer(place, lane, cqe):
 def set_status(place):
     """Set the status of a query that all lanes have answered, after the completion of complete requests."""
     queue, query = split_queue_at(place), request_at(query_address(place))
-    if query.status > PENDING:
+    if query.status > Status.PENDING:
         return
     for number in range(under_way(queue)):
         if request_at(request_address(place, queue.head + number)).mid == query.mid:
-            query.status = PENDING
+            query.status = Status.PENDING
             return
-    query.status = SUCCESS
+    query.status = Status.SUCCESS
     query.missing = 0

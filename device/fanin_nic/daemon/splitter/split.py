@@ -14,7 +14,6 @@ from fanin_nic.daemon.splitter.host_rings import submit
 from fanin_nic.daemon.splitter.query import ask, is_asked
 from fanin_nic.daemon.splitter.tables import (
     LANE_DOORBELL_SIZE,
-    SIGNALED,
     UNDER_WAY,
     enter,
     lanes_below,
@@ -31,7 +30,6 @@ from fanin_nic.hostif.rings import consume, peek
 from fanin_nic.native.compiled import compiled
 from fanin_wire.abi import WqeFlag, WqeOpcode
 
-COLLECTIVE, QUERY, FENCE = int(WqeOpcode.COLLECTIVE), int(WqeOpcode.QUERY), int(WqeFlag.FENCE)
 # The least work for a lane: less is done before another core is awake
 MIN_SEGMENTS, MIN_BYTES = np.uint64(16), np.uint64(65536)
 MAX_SEGMENTS = np.uint64(0x3FFF_FFFF)  # of a message, as for the engine
@@ -74,7 +72,7 @@ def split_queue(splitter, place):
             return taken + given
         consume(queue.send_ring)
         wqe = wqe_at(wqe_address(place, queue.tail))
-        if wqe.opcode == QUERY:
+        if wqe.opcode == WqeOpcode.QUERY:
             ask(splitter, place)
         else:
             enter(request_address(place, queue.tail), wqe)
@@ -92,7 +90,7 @@ def offers(place):
     place_of_next = wqe_address(place, queue.tail)
     if not queue.send_ring or not peek(queue.send_ring, place_of_next):
         return False
-    if wqe_at(place_of_next).opcode == QUERY:
+    if wqe_at(place_of_next).opcode == WqeOpcode.QUERY:
         return not is_asked(place)
     return under_way(queue) < UNDER_WAY
 
@@ -103,7 +101,7 @@ def give(splitter, place):
     queue = split_queue_at(place)
     given = 0
     while queue.given != queue.tail:
-        if wqe_at(wqe_address(place, queue.given)).flags & FENCE and queue.given != queue.head:
+        if wqe_at(wqe_address(place, queue.given)).flags & WqeFlag.FENCE and queue.given != queue.head:
             break
         cut(splitter, place)
         queue.given += 1
@@ -117,7 +115,7 @@ def cut(splitter, place):
     queue = split_queue_at(place)
     wqe = wqe_at(wqe_address(place, queue.given))
     wqe.wr_id = queue.given
-    wqe.flags |= SIGNALED
+    wqe.flags |= WqeFlag.SIGNALED
     parts = uint64(1)
     if is_divisible(queue, wqe):
         parts = lanes_of(uint64(wqe.segments), uint64(wqe.chunk), splitter.lanes)
@@ -133,7 +131,7 @@ def is_divisible(queue, wqe):
     """Whether an unchecked request is a collective of a job with divisible segments."""
     segments = uint64(wqe.segments)
     return (
-        wqe.opcode == COLLECTIVE
+        wqe.opcode == WqeOpcode.COLLECTIVE
         and queue.slots != 0
         and segments <= MAX_SEGMENTS
         and uint64(wqe.sid) + segments <= LAST_SEGMENT

@@ -11,7 +11,6 @@ from fanin_wire import abi
 from fanin_wire.abi import WqeFlag
 from fanin_wire.limits import MAX_LANES
 
-SIGNALED = int(WqeFlag.SIGNALED)
 UNDER_WAY = abi.SQ_DEPTH - 1  # requests of one queue: a lane's ring has room for all and a query
 
 SPLITTER = np.dtype(
@@ -123,7 +122,7 @@ def enter(address, wqe):
     request.jid = wqe.jid
     request.mid = wqe.mid
     request.opcode = wqe.opcode
-    request.signaled = wqe.flags & SIGNALED
+    request.signaled = wqe.flags & WqeFlag.SIGNALED
 
 
 @compiled

@@ -16,23 +16,15 @@ from fanin_nic.native.memory import lowest_bit
 from fanin_wire.abi import MessageType, Route, Status
 from fanin_wire.fields import Opcode
 
-ABORTED, FREE = int(JobState.ABORTED), int(JobState.FREE)
-ABORT = int(Opcode.ABORT)
-PENDING, STATUS_ABORTED = int(Status["PENDING"]), int(Status["ABORTED"])
-JOIN = int(MessageType.JOIN)
-RING = int(Route.RING)
-PEER_LOST = int(Status.PEER_LOST)
-JOBS_ABORTED = int(Counter.JOBS_ABORTED)
-
 
 @internal_for(ENGINE, JOB, int64, int64)
 def send_abort(e, job, destination, source):
     """ABORT to a device below or a node of the same ring, unasked or in answer to a packet of the ended job."""
-    header = header_at(e, packet(e, job, ABORT, destination))
+    header = header_at(e, packet(e, job, Opcode.ABORT, destination))
     header.status = job.status
     header.rank_bitmap = job.lost_device
     header.source = source
-    if job.route == RING:
+    if job.route == Route.RING:
         set_missing_beside(job, header, job.missing_kind, U64(job.missing))
     else:
         set_missing_below(header, job.missing_kind, U64(job.missing))
@@ -41,7 +33,7 @@ def send_abort(e, job, destination, source):
 @internal
 def abort_above(e, job):
     """ABORT to the device above, with the missing members there. (A LEAVE says only that this device has failed.)"""
-    header = header_at(e, packet(e, job, ABORT, job.parent_address))
+    header = header_at(e, packet(e, job, Opcode.ABORT, job.parent_address))
     header.status = job.status
     header.rank_bitmap = job.lost_device
     header.source = job.parent_bit
@@ -51,7 +43,7 @@ def abort_above(e, job):
 @internal
 def abort_below(e, job):
     """ABORT to the devices below that have not left; in a ring to both neighbours."""
-    if job.route == RING:
+    if job.route == Route.RING:
         send_abort(e, job, job.previous_address, job.node_index)
         send_abort(e, job, job.next_address, job.node_index)
         return
@@ -71,25 +63,25 @@ def answer_joins(e, job):
         queue_index = job.queue[rank] - 1
         if not queue_at(e, queue_index).joined:
             queue_at(e, queue_index).joined = 1
-            notice(e, queue_index, JOIN, job.status, job.missing_kind, U64(job.missing))
+            notice(e, queue_index, MessageType.JOIN, job.status, job.missing_kind, U64(job.missing))
 
 
 @internal
 def end_job(e, job, status, missing_kind, missing):
     """End a job with a status, once. missing: bitmap of missing members, of scope `missing_kind`."""
-    if job.state == ABORTED or job.state == FREE:
+    if job.state == JobState.ABORTED or job.state == JobState.FREE:
         return
-    job.state = ABORTED
-    job.status = status if status > PENDING else STATUS_ABORTED  # a status from the network must be a reason
+    job.state = JobState.ABORTED
+    job.status = status if status > Status.PENDING else Status.ABORTED  # a status from the network must be a reason
     job.missing_kind = missing_kind
     job.missing = missing
-    count(e, JOBS_ABORTED)
+    count(e, Counter.JOBS_ABORTED)
     answer_joins(e, job)
     job.heard = e.now
     abort_below(e, job)
-    if job.status == PEER_LOST and missing_kind == 0 and e.is_switch:
+    if job.status == Status.PEER_LOST and missing_kind == 0 and e.is_switch:
         job.node_left |= missing & job.node_mask  # a lost device sends no LEAVE
     if job.has_parent and missing_kind:
         abort_above(e, job)
-    if job.has_parent or job.route == RING:
+    if job.has_parent or job.route == Route.RING:
         begin_leave(e, job)

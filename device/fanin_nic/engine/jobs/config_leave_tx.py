@@ -10,10 +10,6 @@ from fanin_nic.native.compiled import internal
 from fanin_wire.abi import MAX_HOPS, Route
 from fanin_wire.fields import Opcode
 
-CONFIG, LEAVE = int(Opcode.CONFIG), int(Opcode.LEAVE)
-CONFIGURING, ABORTED, LEAVING = int(JobState.CONFIGURING), int(JobState.ABORTED), int(JobState.LEAVING)
-REPEATED, ACKNOWLEDGED = int(Leave.REPEATED), int(Leave.ACKNOWLEDGED)
-TREE, RING = int(Route.TREE), int(Route.RING)
 MIN_INTERVAL = 2_000_000  # ns; doubles with each repetition
 MAX_INTERVAL = 500_000_000
 
@@ -21,7 +17,7 @@ MAX_INTERVAL = 500_000_000
 @internal
 def forwards_config(job):
     """Whether CONFIG goes to the next node: in a ring it runs from node 0 to the last."""
-    return job.route == RING and job.node_index != job.node_count - 1
+    return job.route == Route.RING and job.node_index != job.node_count - 1
 
 
 @internal
@@ -56,18 +52,18 @@ def config_token(e):
 @internal
 def send_config(e, job):
     """CONFIG to the next node of a ring, or to the device above with the rest of the path. Its length: `path_mtu`."""
-    index = packet(e, job, CONFIG, job.next_address if forwards_config(job) else job.parent_address)
+    index = packet(e, job, Opcode.CONFIG, job.next_address if forwards_config(job) else job.parent_address)
     header = header_at(e, index)
     body = cleared_body(e, job, CONFIG_ROW, CONFIG_SIZE + MAX_HOPS * HOP_SIZE)
     header.token = config_token(e)
     if forwards_config(job):
         header.source = job.node_index
-        write_config(e, job, body, RING, 1)
+        write_config(e, job, body, Route.RING, 1)
         write_hop(body + CONFIG_SIZE, job.next_address, job.node_index, bit_of(job.node_index))
         length = CONFIG_SIZE + HOP_SIZE
     else:
         header.source = job.parent_bit
-        write_config(e, job, body, TREE, 1 + job.hop_count)
+        write_config(e, job, body, Route.TREE, 1 + job.hop_count)
         write_path(job, body + CONFIG_SIZE)
         length = CONFIG_SIZE + (1 + job.hop_count) * HOP_SIZE
     attach_payload(e, index, body, choose_length(job, length))
@@ -77,7 +73,7 @@ def send_config(e, job):
 @internal
 def begin_config(e, job):
     """All members below have joined."""
-    job.state = CONFIGURING
+    job.state = JobState.CONFIGURING
     job.retries = 0
     job.heard = e.now
     job.heard_next = e.now
@@ -88,12 +84,12 @@ def begin_config(e, job):
 @internal
 def begin_leave(e, job):
     """LEAVE to the device above and to the next node. The record stays until both acknowledge."""
-    if job.state != ABORTED:
-        job.state = LEAVING
+    if job.state != JobState.ABORTED:
+        job.state = JobState.LEAVING
     if job.has_parent:
-        job.parent_leave = REPEATED
-    if job.route == RING:
-        job.next_leave = REPEATED
+        job.parent_leave = Leave.REPEATED
+    if job.route == Route.RING:
+        job.next_leave = Leave.REPEATED
     job.retries = 0
     job.leaving_since = e.now
     send_leaves(e, job)
@@ -102,17 +98,17 @@ def begin_leave(e, job):
 @internal
 def send_leaves(e, job):
     """LEAVE to the neighbours that have not acknowledged it. A status other than SUCCESS ends the job for all."""
-    if job.parent_leave == REPEATED:
-        header = header_at(e, packet(e, job, LEAVE, job.parent_address))
+    if job.parent_leave == Leave.REPEATED:
+        header = header_at(e, packet(e, job, Opcode.LEAVE, job.parent_address))
         header.source = job.parent_bit
-        if job.state == ABORTED:
+        if job.state == JobState.ABORTED:
             header.status = job.status
             header.rank_bitmap = job.lost_device
             set_missing_above(job, header, job.missing_kind, U64(job.missing))
-    if job.next_leave == REPEATED:
-        header = header_at(e, packet(e, job, LEAVE, job.next_address))
+    if job.next_leave == Leave.REPEATED:
+        header = header_at(e, packet(e, job, Opcode.LEAVE, job.next_address))
         header.source = job.node_index
-        if job.state == ABORTED:
+        if job.state == JobState.ABORTED:
             header.status = job.status
             header.rank_bitmap = job.lost_device
             set_missing_beside(job, header, job.missing_kind, U64(job.missing))
@@ -121,10 +117,10 @@ def send_leaves(e, job):
 
 @internal
 def is_leaving(job):
-    return job.parent_leave == REPEATED or job.next_leave == REPEATED
+    return job.parent_leave == Leave.REPEATED or job.next_leave == Leave.REPEATED
 
 
 @internal
 def is_released_above(job):
-    above = not job.has_parent or job.parent_leave == ACKNOWLEDGED
-    return above and (job.route != RING or job.next_leave == ACKNOWLEDGED)
+    above = not job.has_parent or job.parent_leave == Leave.ACKNOWLEDGED
+    return above and (job.route != Route.RING or job.next_leave == Leave.ACKNOWLEDGED)

@@ -7,7 +7,6 @@ from fanin_nic.native.memory import fill_zero, load_be32, load_be64, load_u8, st
 from fanin_wire.abi import MAX_HOPS, JobFlag, Route
 from fanin_wire.fields import CONFIG_BODY, HOP_BODY
 
-TREE, RING = int(Route.TREE), int(Route.RING)
 SHARED_FLAGS = ~int(JobFlag.FIXED_START)
 V4_MAPPED = 0xFFFF
 CONFIG_SIZE, HOP_SIZE = CONFIG_BODY.size, HOP_BODY.size
@@ -90,7 +89,7 @@ def last_lane(body):
 @internal
 def is_of_tree(body):
     """Whether the sender is a child, not a neighbour in a ring."""
-    return load_u8(body + ROUTE) == TREE
+    return load_u8(body + ROUTE) == Route.TREE
 
 
 @internal
@@ -112,7 +111,7 @@ def is_valid(e, header, body, length):
             return False
         if not is_ipv4(body, level):
             return False
-    if not TREE <= load_u8(body + ROUTE) <= RING:
+    if not Route.TREE <= load_u8(body + ROUTE) <= Route.RING:
         return False
     if hop_bit(body, 0) != header.source or not is_lease(slots(body)) or window(body) == 0 or chunk(body) == 0:
         return False

@@ -17,12 +17,6 @@ from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import count_bits, lowest_bit, record_at
 from fanin_wire.abi import LOCAL_CHUNK, MAX_HOPS, MIN_WQE_CHUNK, JobFlag, MessageType, Route, Status
 
-LOCAL, TREE, RING = int(Route.LOCAL), int(Route.TREE), int(Route.RING)
-JOIN = int(MessageType.JOIN)
-FREE, JOINING, ABORTED = int(JobState.FREE), int(JobState.JOINING), int(JobState.ABORTED)
-INVALID_REQUEST, JID_IN_USE = int(Status.INVALID_REQUEST), int(Status.JID_IN_USE)
-MEMBERS_MISMATCH, NO_RESOURCES = int(Status.MEMBERS_MISMATCH), int(Status.NO_RESOURCES)
-DRAINING = int(Status.DRAINING)
 KNOWN_FLAGS = int(JobFlag.WIDE | JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE | JobFlag.FIXED_START)
 FIXED_START = int(JobFlag.FIXED_START | JobFlag.REPRODUCIBLE_SHAPE)
 MIN_SLOTS = 4
@@ -41,16 +35,16 @@ def is_valid(e, request):
         return False
     if request.flags & REPRODUCIBLE and not follow_each_other(request):
         return False
-    longest = max(e.max_chunk, LOCAL_CHUNK) if request.route == LOCAL else e.max_chunk
+    longest = max(e.max_chunk, LOCAL_CHUNK) if request.route == Route.LOCAL else e.max_chunk
     if not is_power_of_two(request.chunk) or not MIN_WQE_CHUNK <= request.chunk <= longest:
         return False
     if request.hop_count > MAX_HOPS or request.flags & ~KNOWN_FLAGS:
         return False
-    if request.route == LOCAL:
+    if request.route == Route.LOCAL:
         return request.node_count == 1 and request.hop_count == 0
-    if request.route == TREE:
+    if request.route == Route.TREE:
         return request.hop_count >= 1 and request.node_count >= 1
-    return request.route == RING and is_valid_ring(request)
+    return request.route == Route.RING and is_valid_ring(request)
 
 
 @internal
@@ -75,7 +69,7 @@ def is_valid_ring(request):
 @internal_for(ENGINE, int64, int64, int64)
 def refuse_join(e, queue_index, status, slots):
     """Answer a JOIN that changes nothing. `slots`: how many would fit."""
-    notice(e, queue_index, JOIN, status, 0, U64(0))
+    notice(e, queue_index, MessageType.JOIN, status, 0, U64(0))
     action_at(e, e.action_count - 1).byte_length = slots
 
 
@@ -86,14 +80,14 @@ def join(e, queue_index, event):
     queue = queue_at(e, queue_index)
     queue.tag = request.tag
     if queue.job or not is_valid(e, request):
-        refuse_join(e, queue_index, INVALID_REQUEST, 0)
+        refuse_join(e, queue_index, Status.INVALID_REQUEST, 0)
         return
     found = find_job(e, request.jid)
     if found and may_replace(job_at(e, found - 1), request):
         replace_tombstone(e, queue_index, job_at(e, found - 1), request)
     elif found and job_at(e, found - 1).key != request.key:
         remember_refusal(job_at(e, found - 1), request.key)
-        refuse_join(e, queue_index, JID_IN_USE, 0)
+        refuse_join(e, queue_index, Status.JID_IN_USE, 0)
     elif found:
         enter_job(e, queue_index, job_at(e, found - 1), request)
     else:
@@ -125,17 +119,17 @@ def create_job(e, queue_index, request):
     in the other ranks of a job that it has begun to form."""
     made = new_job(e, request.jid, request.key, queue_at(e, queue_index).client + 1)
     if not made:
-        refuse_join(e, queue_index, NO_RESOURCES, 0)
+        refuse_join(e, queue_index, Status.NO_RESOURCES, 0)
         return
     job = job_at(e, made - 1)
     describe_job(e, job, request)
-    job.state = JOINING
+    job.state = JobState.JOINING
     if not e.draining and lease(e, job, request.slots):
         job.offered_window = member_window(e, job)
         enter_job(e, queue_index, job, request)
     else:  # the other members must learn of it
         bind_queue(e, queue_index, queue_at(e, queue_index), job, request.rank_bitmap)
-        abort(e, job, DRAINING if e.draining else NO_RESOURCES, 0, ZERO)
+        abort(e, job, Status.DRAINING if e.draining else Status.NO_RESOURCES, 0, ZERO)
 
 
 @internal
@@ -153,7 +147,7 @@ def describe_job(e, job, request):
     job.heard_next = e.now
     job.heard_previous = e.now
     reset_keepalive_timers(e, job)
-    if request.route == RING:
+    if request.route == Route.RING:
         describe_ring(job, request)
     if request.hop_count and not forwards_config(job):
         describe_path(job, request)
@@ -188,23 +182,23 @@ def describe_ring(job, request):
 def enter_job(e, queue_index, job, request):
     """Enter one more queue pair with its ranks."""
     queue = queue_at(e, queue_index)
-    if job.state == ABORTED:
+    if job.state == JobState.ABORTED:
         refuse_join(e, queue_index, job.status, 0)
         return
-    if job.state != JOINING or job.rank_joined & request.rank_bitmap != ZERO:
-        refuse_join(e, queue_index, INVALID_REQUEST, 0)
+    if job.state != JobState.JOINING or job.rank_joined & request.rank_bitmap != ZERO:
+        refuse_join(e, queue_index, Status.INVALID_REQUEST, 0)
         return
     same = job.digest_high == request.digest_high and job.digest_low == request.digest_low
     same = same and job.flags == request.flags
     if not same or job.rank_mask != request.rank_mask or job.chunk != request.chunk or job.route != request.route:
-        refuse_join(e, queue_index, MEMBERS_MISMATCH, 0)
-        abort(e, job, MEMBERS_MISMATCH, 0, request.rank_bitmap)
+        refuse_join(e, queue_index, Status.MEMBERS_MISMATCH, 0)
+        abort(e, job, Status.MEMBERS_MISMATCH, 0, request.rank_bitmap)
         return
     if queue.client + 1 != job.owner:
         job.owner = SHARED
     bind_queue(e, queue_index, queue, job, request.rank_bitmap)
     progress_join(e, job)
-    if job.state == JOINING:
+    if job.state == JobState.JOINING:
         notify_pending(e, job)
 
 

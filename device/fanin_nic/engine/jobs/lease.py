@@ -12,7 +12,6 @@ from fanin_nic.engine.slots.contribution import REPRODUCIBLE
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import address_of, count_bits, fill_zero
 
-FREE, ABORTED = int(JobState.FREE), int(JobState.ABORTED)
 JOB_SIZE = U64(JOB.itemsize)
 
 
@@ -21,11 +20,11 @@ def find_job(e, jid):
     """1 + index of the job with an id; 0 if none has it."""
     if e.last_job < e.jobs:
         job = job_at(e, e.last_job)
-        if job.jid == jid and job.state != FREE:
+        if job.jid == jid and job.state != JobState.FREE:
             return e.last_job + 1
     for index in range(e.jobs):
         job = job_at(e, index)
-        if job.jid == jid and job.state != FREE:
+        if job.jid == jid and job.state != JobState.FREE:
             e.last_job = index
             return index + 1
     return 0
@@ -35,7 +34,7 @@ def find_job(e, jid):
 def claim_record(e):
     """Index of a free job record; -1 if none. In a full table an evictable tombstone gives way."""
     for index in range(e.jobs):
-        if job_at(e, index).state == FREE:
+        if job_at(e, index).state == JobState.FREE:
             return index
     for index in range(e.jobs):
         if is_evictable(job_at(e, index)):
@@ -105,7 +104,7 @@ def end_of_lease_in(e, first, count):
         job = job_at(e, index)
         start = int64(job.slot_base)
         end = start + int64(job.slots) * int64(job.buffers)
-        if job.state != FREE and start < end and first < end and start < first + count:
+        if job.state != JobState.FREE and start < end and first < end and start < first + count:
             return end
     return 0
 
@@ -158,5 +157,5 @@ def release(e, job):
     for rank in range(MAX_CHILDREN):
         if job.queue[rank]:
             queue_at(e, job.queue[rank] - 1).job = 0
-    job.state = FREE
+    job.state = JobState.FREE
     job.jid = 0

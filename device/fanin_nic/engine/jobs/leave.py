@@ -20,20 +20,11 @@ from fanin_nic.engine.records.accessors import (
     slot_index,
 )
 from fanin_nic.engine.records.function_table import abort
-from fanin_nic.engine.records.tables import MAX_CHILDREN, Counter, JobState, Leave, Upward
-from fanin_nic.engine.slots.slot_rule import LOCAL, OPEN, waits_for_departed
+from fanin_nic.engine.records.tables import MAX_CHILDREN, Counter, JobState, Leave, SlotState, Upward
+from fanin_nic.engine.slots.slot_rule import waits_for_departed
 from fanin_nic.native.compiled import internal
 from fanin_wire.abi import MessageType, Route, Status
 from fanin_wire.fields import Opcode
-
-ACTIVE, ABORTED, LEAVING = int(JobState.ACTIVE), int(JobState.ABORTED), int(JobState.LEAVING)
-NOT_YET, ACKNOWLEDGED = int(Leave.NOT_YET), int(Leave.ACKNOWLEDGED)
-LEAVE_ACK = int(Opcode.LEAVE_ACK)
-LEAVE = int(MessageType.LEAVE)
-RING, SENT = int(Route.RING), int(Upward.SENT)
-DROP_UNEXPECTED, DROP_DUPLICATE = int(Counter.DROP_UNEXPECTED), int(Counter.DROP_DUPLICATE)
-TIMEOUT, ABORT_STATUS, SUCCESS = int(Status.TIMEOUT), int(Status.ABORTED), int(Status.SUCCESS)
-PEER_LOST = int(Status.PEER_LOST)
 
 
 @internal
@@ -42,22 +33,22 @@ def leave_queue(e, queue_index, tag):
     queue = queue_at(e, queue_index)
     if queue.job:
         job = job_at(e, queue.job - 1)
-        if job.state < ACTIVE:
+        if job.state < JobState.ACTIVE:
             abort_forming(e, job)
         elif queue.head != queue.tail:
-            abort(e, job, ABORT_STATUS, 0, queue.rank_bitmap)
+            abort(e, job, Status.ABORTED, 0, queue.rank_bitmap)
         unbind_queue(queue, job)
         abort_if_member_left(e, job)
         progress_leave(e, job)
     queue.tag = tag
-    notice(e, queue_index, LEAVE, SUCCESS, 0, U64(0))
+    notice(e, queue_index, MessageType.LEAVE, Status.SUCCESS, 0, U64(0))
 
 
 @internal
 def abort_forming(e, job):
     """Abort a forming job with TIMEOUT, naming the members that have not joined."""
     scope, missing = not_joined(job)
-    abort(e, job, TIMEOUT, scope, missing)
+    abort(e, job, Status.TIMEOUT, scope, missing)
 
 
 @internal
@@ -74,9 +65,9 @@ def not_joined(job):
 @internal
 def abort_if_member_left(e, job):
     """Abort a job in which a slot waits for a member that has left."""
-    for offset in range(job.slots if job.state == ACTIVE or job.state == LEAVING else 0):
+    for offset in range(job.slots if job.state == JobState.ACTIVE or job.state == JobState.LEAVING else 0):
         slot = slot_at(e, slot_index(job, job.base + offset))
-        if slot.state == OPEN and waits_for_departed(job, slot):
+        if slot.state == SlotState.OPEN and waits_for_departed(job, slot):
             abort_departed(e, job, slot)
             return
 
@@ -126,7 +117,7 @@ def progress_leave(e, job):
     if must_leave_above(job) and may_leave(e, job):
         begin_leave(e, job)
     if all_below_left(job) and is_released_above(job):
-        if job.state == ABORTED and has_members_to_come(job):
+        if job.state == JobState.ABORTED and has_members_to_come(job):
             free_slots(e, job)
             e.next_deadline = min(e.next_deadline, e.now + e.ageing + ONE)  # a job within one node has no other timer
         else:
@@ -135,8 +126,8 @@ def progress_leave(e, job):
 
 @internal
 def must_leave_above(job):
-    unsaid = job.parent_leave == NOT_YET and job.next_leave == NOT_YET
-    return unsaid and (job.has_parent or job.route == RING)
+    unsaid = job.parent_leave == Leave.NOT_YET and job.next_leave == Leave.NOT_YET
+    return unsaid and (job.has_parent or job.route == Route.RING)
 
 
 @internal
@@ -146,8 +137,8 @@ def has_members_to_come(job):
     to it."""
     if job.window:
         named = job.missing_kind == scope_below(job) and U64(job.missing) & job.node_mask != ZERO
-        previous_lost = named and job.status == PEER_LOST
-        return job.route == RING and job.node_mask & ~job.node_left != ZERO and not previous_lost
+        previous_lost = named and job.status == Status.PEER_LOST
+        return job.route == Route.RING and job.node_mask & ~job.node_left != ZERO and not previous_lost
     unheard = job.rank_mask == ZERO and job.config_mask == ZERO
     return unheard or job.rank_mask & ~job.rank_left != ZERO or job.config_mask & ~job.node_left != ZERO
 
@@ -155,8 +146,8 @@ def has_members_to_come(job):
 @internal
 def all_below_left(job):
     """Whether all members below have left; in an ended ring the previous node need not say so."""
-    if job.state == ABORTED:
-        return job.route == RING or job.node_joined & ~job.node_left == ZERO
+    if job.state == JobState.ABORTED:
+        return job.route == Route.RING or job.node_joined & ~job.node_left == ZERO
     return job.rank_left == job.rank_mask and job.node_left == job.node_mask
 
 
@@ -164,9 +155,9 @@ def all_below_left(job):
 def may_leave(e, job):
     """Whether this device needs no more answers from above; in a ring, whether its sends are acknowledged. Ranks that
     had their data ahead of the result may leave before it comes."""
-    if job.state == ABORTED:
+    if job.state == JobState.ABORTED:
         return all_below_left(job)
-    if job.route == RING:
+    if job.route == Route.RING:
         return job.rank_left == job.rank_mask and job.in_flight == 0
     return all_below_left(job) and not awaits_result(e, job)
 
@@ -176,14 +167,14 @@ def awaits_result(e, job):
     """Whether a position was sent up and has no result."""
     for offset in range(job.slots if job.in_flight else 0):
         slot = slot_at(e, slot_index(job, job.base + offset))
-        if slot.upward == SENT and (slot.state == OPEN or slot.state == LOCAL):
+        if slot.upward == Upward.SENT and (slot.state == SlotState.OPEN or slot.state == SlotState.LOCAL):
             return True
     return False
 
 
 @internal
 def acknowledge_leave(e, job, destination, source):
-    header_at(e, packet(e, job, LEAVE_ACK, destination)).source = source
+    header_at(e, packet(e, job, Opcode.LEAVE_ACK, destination)).source = source
 
 
 @internal
@@ -193,7 +184,7 @@ def on_leave(e, job, header, source):
     Outside a ring the status of a second LEAVE is ignored: a late CONFIG has made a record without ranks at the sender,
     and that record has failed, not the job.
     """
-    had_left = job.route != RING and job.node_left & bit_of(header.source) != ZERO
+    had_left = job.route != Route.RING and job.node_left & bit_of(header.source) != ZERO
     acknowledge_leave(e, job, source, header.source)
     job.node_left |= bit_of(header.source) & (job.node_mask | job.config_mask)
     if header.status and not had_left:
@@ -210,17 +201,17 @@ def on_leave(e, job, header, source):
 @internal
 def on_leave_ack(e, job, source):
     """Event: LEAVE_ACK of the device above or the next node."""
-    if job.state != LEAVING and job.state != ABORTED:
-        count(e, DROP_UNEXPECTED)
+    if job.state != JobState.LEAVING and job.state != JobState.ABORTED:
+        count(e, Counter.DROP_UNEXPECTED)
         return
     above = job.has_parent and source == job.parent_address
-    if (job.parent_leave if above else job.next_leave) == ACKNOWLEDGED:
-        count(e, DROP_DUPLICATE)
+    if (job.parent_leave if above else job.next_leave) == Leave.ACKNOWLEDGED:
+        count(e, Counter.DROP_DUPLICATE)
         return
     if above:
-        job.parent_leave = ACKNOWLEDGED
+        job.parent_leave = Leave.ACKNOWLEDGED
     else:
-        job.next_leave = ACKNOWLEDGED
+        job.next_leave = Leave.ACKNOWLEDGED
     progress_leave(e, job)
 
 
@@ -229,6 +220,6 @@ def abort_departed(e, job, slot):
     """Abort a job with ABORTED, naming the members of a slot that left before the others were done."""
     here = slot.rank_missing & job.rank_left
     if here != ZERO:
-        abort(e, job, ABORT_STATUS, 0, here)
+        abort(e, job, Status.ABORTED, 0, here)
     else:
-        abort(e, job, ABORT_STATUS, scope_below(job), slot.node_missing & job.node_left)
+        abort(e, job, Status.ABORTED, scope_below(job), slot.node_missing & job.node_left)

@@ -12,8 +12,6 @@ from fanin_nic.native.compiled import internal
 from fanin_wire.abi import Status
 from fanin_wire.status import NAMING_A_DEVICE
 
-FREE, ABORTED = int(JobState.FREE), int(JobState.ABORTED)
-PEER_LOST = int(Status.PEER_LOST)
 ADDRESS_MASK = U64(0xFFFFFFFF)
 
 
@@ -21,14 +19,14 @@ ADDRESS_MASK = U64(0xFFFFFFFF)
 def abort_naming(e, job, status, scope, missing, address):
     """End a job with a status, once. address: IPv4 of the device that is lost or at the other end of a path, for a
     status of NAMING_A_DEVICE; 0: not one, or not known."""
-    if status in NAMING_A_DEVICE and job.state != ABORTED and job.state != FREE:
+    if status in NAMING_A_DEVICE and job.state != JobState.ABORTED and job.state != JobState.FREE:
         job.lost_device = address
     abort(e, job, status, scope, missing)
 
 
 @internal
 def abort_lost(e, job, scope, missing, address):
-    abort_naming(e, job, PEER_LOST, scope, missing, address)
+    abort_naming(e, job, Status.PEER_LOST, scope, missing, address)
 
 
 @internal

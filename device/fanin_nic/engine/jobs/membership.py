@@ -40,17 +40,6 @@ from fanin_nic.native.memory import count_bits, lowest_bit, store_be32
 from fanin_wire.abi import MessageType, Route, Status
 from fanin_wire.fields import CONFIG_ACK_BODY, HEADER, Opcode
 
-CONFIG_ACK = int(Opcode.CONFIG_ACK)
-JOIN = int(MessageType.JOIN)
-JOINING, CONFIGURING, ACTIVE = int(JobState.JOINING), int(JobState.CONFIGURING), int(JobState.ACTIVE)
-ABORTED, LEAVING = int(JobState.ABORTED), int(JobState.LEAVING)
-SUCCESS, PENDING, JID_IN_USE = int(Status.SUCCESS), int(Status.PENDING), int(Status.JID_IN_USE)
-NO_RESOURCES, MEMBERS_MISMATCH = int(Status.NO_RESOURCES), int(Status.MEMBERS_MISMATCH)
-PEER_LOST, TOO_FEW_LANES = int(Status.PEER_LOST), int(Status.TOO_FEW_LANES)
-DRAINING = int(Status.DRAINING)
-LOCAL, RING, TREE = int(Route.LOCAL), int(Route.RING), int(Route.TREE)
-DROP_CONFIG, DROP_SENDER = int(Counter.DROP_CONFIG), int(Counter.DROP_SENDER)
-DROP_UNEXPECTED, DROP_LENGTH = int(Counter.DROP_UNEXPECTED), int(Counter.DROP_LENGTH)
 ACK_SLOTS, ACK_WINDOW = CONFIG_ACK_BODY.byte_offset("slots"), CONFIG_ACK_BODY.byte_offset("window")
 ACK_SIZE = CONFIG_ACK_BODY.size
 
@@ -61,9 +50,9 @@ def member_window(e, job):
     a position from each sender. Short broadcasts bring two from above, data and RESULT: if the buffer overflows,
     packets are lost and asked for."""
     half = max(ONE, U64(job.slots) // U64(2))
-    if job.route == LOCAL:
+    if job.route == Route.LOCAL:
         return half
-    senders = U64(2) if job.route == RING else max(ONE, count_bits(job.node_mask))  # a ring: partials and results
+    senders = U64(2) if job.route == Route.RING else max(ONE, count_bits(job.node_mask))  # a ring: partials and results
     room = U64(e.receive_segments) * U64(e.max_chunk + BUFFER_OVERHEAD) // U64(job.chunk + BUFFER_OVERHEAD)
     return max(ONE, min(half, room // senders))
 
@@ -73,20 +62,20 @@ def notify_pending(e, job):
     """PENDING to the ranks that wait for their JOIN, with the members missing here or above."""
     here = job.rank_mask & ~job.rank_joined
     nodes, scope = job.config_mask & ~job.node_joined, scope_below(job)
-    if job.state != JOINING:
+    if job.state != JobState.JOINING:
         nodes, scope = U64(job.missing), int(job.missing_kind)
     for rank in range(MAX_CHILDREN):
         if job.queue[rank] and not queue_at(e, job.queue[rank] - 1).joined:
             if here != ZERO:
-                notice(e, job.queue[rank] - 1, JOIN, PENDING, 0, here)
+                notice(e, job.queue[rank] - 1, MessageType.JOIN, Status.PENDING, 0, here)
             else:
-                notice(e, job.queue[rank] - 1, JOIN, PENDING, scope, nodes)
+                notice(e, job.queue[rank] - 1, MessageType.JOIN, Status.PENDING, scope, nodes)
 
 
 @internal
 def progress_join(e, job):
     """When all ranks and all devices below have joined, activate the job or send CONFIG."""
-    if job.state != JOINING or job.rank_joined != job.rank_mask or job.node_joined != job.config_mask:
+    if job.state != JobState.JOINING or job.rank_joined != job.rank_mask or job.node_joined != job.config_mask:
         return
     if is_root(job):
         activate(e, job, job.offered_slots, job.offered_window)
@@ -98,7 +87,7 @@ def progress_join(e, job):
 def activate(e, job, slots, window):
     """Start the job, and tell the devices below and the ranks."""
     start(e, job, slots, window)
-    job.state = ACTIVE
+    job.state = JobState.ACTIVE
     job.retries = 0
     job.missing = ZERO
     job.next_has_answered = 0
@@ -106,29 +95,29 @@ def activate(e, job, slots, window):
     job.heard_next = e.now
     job.heard_previous = e.now
     reset_keepalive_timers(e, job)
-    if job.has_parent or job.config_mask or job.route == RING:
+    if job.has_parent or job.config_mask or job.route == Route.RING:
         e.next_deadline = min(e.next_deadline, e.now + e.keepalive)
     below = job.config_mask
     while below:
         bit = lowest_bit(below)
         below &= below - ONE
         child = child_at(e, child_index(job, bit))
-        send_config_ack(e, job, child.address, bit, U64(child.boot_id), SUCCESS, child.is_full)
+        send_config_ack(e, job, child.address, bit, U64(child.boot_id), Status.SUCCESS, child.is_full)
     if may_invite(e, job):
         invite(e, job)
     for rank in range(MAX_CHILDREN):
         if job.queue[rank] and not queue_at(e, job.queue[rank] - 1).joined:
             queue_at(e, job.queue[rank] - 1).joined = 1
-            notice(e, job.queue[rank] - 1, JOIN, SUCCESS, 0, ZERO)
+            notice(e, job.queue[rank] - 1, MessageType.JOIN, Status.SUCCESS, 0, ZERO)
 
 
 @internal
 def set_missing(job, header):
     """Name in a CONFIG_ACK the members that have not joined: devices below, or those that the device above reported."""
     scope, missing = scope_below(job), job.config_mask & ~job.node_joined
-    if job.state == CONFIGURING:
+    if job.state == JobState.CONFIGURING:
         scope, missing = int(job.missing_kind), U64(job.missing)
-    if job.route == RING:
+    if job.route == Route.RING:
         header.seg = max(scope, 1)
         header.node_bitmap = missing
     else:
@@ -139,12 +128,12 @@ def set_missing(job, header):
 def send_config_ack(e, job, destination, bit, token, status, is_full):
     """CONFIG_ACK with the lease, the missing members, or a refusal. token: of the CONFIG, the lower half of the boot
     id. is_full: as long as the longest packet of the job (`path_mtu`)."""
-    index = packet(e, job, CONFIG_ACK, destination)
+    index = packet(e, job, Opcode.CONFIG_ACK, destination)
     header = header_at(e, index)
     header.source = bit
     header.status = status
     header.token = token & U64(0xFFFFFFFF)
-    if status == PENDING:
+    if status == Status.PENDING:
         set_missing(job, header)
         header.rank_bitmap = job.rank_mask & ~job.rank_joined
     body = cleared_body(e, job, CONFIG_ACK_ROW, ACK_SIZE) if is_full else body_at(e, index)
@@ -168,13 +157,13 @@ def refuse_config(e, header, destination, status, slots):
 def on_config(e, found, header, body, length, source):
     """Event: CONFIG from a device below. `found`: 1 + index of the job with that jid; 0: none."""
     if not packet_form.is_valid(e, header, body, length):
-        count(e, DROP_CONFIG)
+        count(e, Counter.DROP_CONFIG)
         return
     if found and gives_way_to(job_at(e, found - 1), header.key):
         release(e, job_at(e, found - 1))
         found = 0
     if not found and not e.is_switch:
-        refuse_config(e, header, source, PENDING, 0)  # no rank of this node has joined yet
+        refuse_config(e, header, source, Status.PENDING, 0)  # no rank of this node has joined yet
         return
     if not found:
         found = create_switch_job(e, header, body, source)
@@ -183,16 +172,16 @@ def on_config(e, found, header, body, length, source):
     job = job_at(e, found - 1)
     if job.key != header.key:
         remember_refusal(job, header.key)
-        refuse_config(e, header, source, JID_IN_USE, 0)
+        refuse_config(e, header, source, Status.JID_IN_USE, 0)
     elif is_foreign_sender(e, job, header.source, source):
-        count(e, DROP_SENDER)  # the sender must not learn that its key is right
-        refuse_config(e, header, source, JID_IN_USE, 0)
-    elif job.state == ABORTED:
+        count(e, Counter.DROP_SENDER)  # the sender must not learn that its key is right
+        refuse_config(e, header, source, Status.JID_IN_USE, 0)
+    elif job.state == JobState.ABORTED:
         send_abort(e, job, source, header.source)
     elif packet_form.agrees(job, body):
         bind_child(e, job, body, source, length >= job.chunk)
     else:
-        abort(e, job, MEMBERS_MISMATCH, scope_below(job), bit_of(header.source))
+        abort(e, job, Status.MEMBERS_MISMATCH, scope_below(job), bit_of(header.source))
         send_abort(e, job, source, header.source)
 
 
@@ -200,7 +189,7 @@ def on_config(e, found, header, body, length, source):
 def is_foreign_sender(e, job, bit, source):
     """Whether a sender can not be a member: its bit belongs to another device, or all have joined already."""
     if job.node_joined & bit_of(bit) == ZERO:
-        return job.state == ACTIVE or job.state == LEAVING
+        return job.state == JobState.ACTIVE or job.state == JobState.LEAVING
     return child_at(e, child_index(job, bit)).address != source
 
 
@@ -208,26 +197,26 @@ def is_foreign_sender(e, job, bit, source):
 def create_switch_job(e, header, body, source):
     """1 + index of the record of a job that is new to this switch; 0 after a refusal."""
     if not packet_form.is_of_tree(body):
-        count(e, DROP_CONFIG)
+        count(e, Counter.DROP_CONFIG)
         return 0
     if packet_form.last_lane(body) > e.last_lane:  # packets in higher lanes would never arrive
-        refuse_config(e, header, source, TOO_FEW_LANES, 0)
+        refuse_config(e, header, source, Status.TOO_FEW_LANES, 0)
         return 0
     if e.draining:
-        refuse_config(e, header, source, DRAINING, 0)
+        refuse_config(e, header, source, Status.DRAINING, 0)
         return 0
     made = new_job(e, header.jid, header.key, source)
     if not made:
-        refuse_config(e, header, source, NO_RESOURCES, 0)
+        refuse_config(e, header, source, Status.NO_RESOURCES, 0)
         return 0
     job = job_at(e, made - 1)
     offered = packet_form.slots(body)
     packet_form.describe_job(job, body)
     set_buffers(e, job)
     if packet_form.chunk(body) > e.max_chunk or not lease(e, job, offered):
-        refuse_config(e, header, source, NO_RESOURCES, grantable_slots(e, job, offered))
+        refuse_config(e, header, source, Status.NO_RESOURCES, grantable_slots(e, job, offered))
         return 0
-    job.state = JOINING
+    job.state = JobState.JOINING
     job.offered_window = member_window(e, job)
     job.heard = e.now
     e.next_deadline = min(e.next_deadline, e.now + e.detection + ONE)
@@ -249,7 +238,7 @@ def bind_child(e, job, body, source, is_full):
     child.boot_id = boot_id
     child.is_full = 1 if is_full else 0
     child.heard = e.now
-    if job.route == RING:
+    if job.route == Route.RING:
         job.heard_previous = e.now  # it may repeat CONFIG while this node runs, if the path loses the answer
     job.node_joined |= bit_of(bit)
     job.offered_slots = min(job.offered_slots, packet_form.slots(body))
@@ -260,44 +249,44 @@ def bind_child(e, job, body, source, is_full):
 @internal
 def answer_child(e, job, source, bit, boot_id, is_full):
     """Answer a CONFIG: the lease if the job runs, else PENDING, unless this CONFIG has made it run."""
-    if job.state == ACTIVE or job.state == LEAVING:
-        send_config_ack(e, job, source, bit, boot_id, SUCCESS, is_full)
+    if job.state == JobState.ACTIVE or job.state == JobState.LEAVING:
+        send_config_ack(e, job, source, bit, boot_id, Status.SUCCESS, is_full)
         return
     progress_join(e, job)
-    if job.state == JOINING or job.state == CONFIGURING:
-        send_config_ack(e, job, source, bit, boot_id, PENDING, 0)
+    if job.state == JobState.JOINING or job.state == JobState.CONFIGURING:
+        send_config_ack(e, job, source, bit, boot_id, Status.PENDING, 0)
 
 
 @internal
 def on_config_ack(e, job, header, body, length):
     """Event: CONFIG_ACK of the device above or the next node."""
-    if job.state != CONFIGURING:
-        count(e, DROP_UNEXPECTED)
+    if job.state != JobState.CONFIGURING:
+        count(e, Counter.DROP_UNEXPECTED)
         return
     if length < ACK_SIZE:
-        count(e, DROP_LENGTH)
+        count(e, Counter.DROP_LENGTH)
         return
     if header.token != config_token(e):  # the answer to a CONFIG from before a restart of this device
-        count(e, DROP_UNEXPECTED)
+        count(e, Counter.DROP_UNEXPECTED)
         return
     is_proved = proves_path(e, job, header)
     scope = scope_from_peer(job, header) if forwards_config(job) else scope_from_above(job, header)
     missing = U64(header.node_bitmap)
-    if header.status == PENDING:
+    if header.status == Status.PENDING:
         if missing == ZERO and forwards_config(job):
             missing = next_node(job)  # its own ranks
         if job.missing != missing or job.missing_kind != scope:
             job.missing = missing
             job.missing_kind = scope
             notify_pending(e, job)
-    elif header.status == SUCCESS and not is_proved:
+    elif header.status == Status.SUCCESS and not is_proved:
         return  # the next CONFIG of full length asks again
-    elif header.status == SUCCESS:
+    elif header.status == Status.SUCCESS:
         slots, window = packet_form.word(body, ACK_SLOTS), packet_form.word(body, ACK_WINDOW)
         if packet_form.is_lease(slots) and window:
             activate(e, job, slots, window)
         else:
-            count(e, DROP_CONFIG)
+            count(e, Counter.DROP_CONFIG)
     else:
         job.offered_slots = packet_form.word(body, ACK_SLOTS)
         abort(e, job, header.status, scope, missing)

@@ -10,14 +10,13 @@ from fanin_nic.engine.records.accessors import U64, ZERO, bit_of
 from fanin_nic.native.compiled import internal
 from fanin_wire.abi import MAX_HOPS, Route
 
-RING = int(Route.RING)
 MAX_SCOPE = MAX_HOPS + 1
 
 
 @internal
 def ring_levels(job):
     """Levels between a node and the switch above it."""
-    return 1 if job.route == RING else 0
+    return 1 if job.route == Route.RING else 0
 
 
 @internal
@@ -81,6 +80,6 @@ def scope_from_peer(job, header):
 @internal
 def includes_this_device(job, scope, missing):
     """Whether a bitmap of a scope names this device."""
-    if job.route == RING and scope == scope_below(job):
+    if job.route == Route.RING and scope == scope_below(job):
         return U64(missing) & bit_of(job.node_index) != ZERO
     return job.has_parent and scope == scope_above(job) and U64(missing) & bit_of(job.parent_bit) != ZERO

@@ -16,7 +16,6 @@ from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import fill_zero
 from fanin_wire.abi import Status
 
-PATH_MTU, PENDING, SUCCESS = int(Status.PATH_MTU), int(Status.PENDING), int(Status.SUCCESS)
 CONFIG_ROW, CONFIG_ACK_ROW = 0, 1  # of a job, in the table of full bodies
 FULL_CONFIGS = 3  # unanswered, before short ones are tried
 SHORT_ANSWERS = 8  # in a row, as the sign of a path that loses long packets
@@ -62,7 +61,7 @@ def proves_path(e, job, header):
     """Whether the answer to a CONFIG proves the path. A refusal needs no proof. A device without full lengths answers
     with a short CONFIG_ACK, which proves one direction."""
     is_short = job.config_is_short and U64(header.length) < U64(job.chunk)
-    if is_short and (header.status == PENDING or header.status == SUCCESS):
+    if is_short and (header.status == Status.PENDING or header.status == Status.SUCCESS):
         if not job.short_answers:
             job.path_proved_at = e.now
         job.short_answers = min(job.short_answers + 1, SHORT_ANSWERS)
@@ -84,6 +83,6 @@ def abort_path(e, job, is_next):
     """The path to the next node, or to the device above, loses long packets: end the job and name both ends."""
     if is_next:
         ends = bit_of(job.node_index) | next_node(job)
-        abort_naming(e, job, PATH_MTU, scope_below(job), ends, job.next_address)
+        abort_naming(e, job, Status.PATH_MTU, scope_below(job), ends, job.next_address)
     else:
-        abort_naming(e, job, PATH_MTU, scope_above(job), bit_of(job.parent_bit), job.parent_address)
+        abort_naming(e, job, Status.PATH_MTU, scope_above(job), bit_of(job.parent_bit), job.parent_address)

@@ -13,7 +13,6 @@ from fanin_nic.engine.records.accessors import ZERO, job_at
 from fanin_nic.engine.records.tables import JobState
 from fanin_nic.native.compiled import internal
 
-FREE, ABORTED = int(JobState.FREE), int(JobState.ABORTED)
 SHARE_FACTOR = 3
 SHARED = 0  # owner of a job that several have joined
 
@@ -29,14 +28,17 @@ share_of = internal(share)
 @internal
 def is_remote_tombstone(job):
     """Whether a record is the tombstone of a failure that a remote member reported, without members here."""
-    return job.state == ABORTED and job.slots == 0 and job.rank_mask == ZERO and job.config_mask == ZERO
+    return job.state == JobState.ABORTED and job.slots == 0 and job.rank_mask == ZERO and job.config_mask == ZERO
 
 
 @internal
 def is_evictable(job):
     """Whether a new job may evict it: a remote tombstone, or a ring's that is kept only for the previous node."""
     return is_remote_tombstone(job) or (
-        job.state == ABORTED and job.slots == 0 and job.window != 0 and job.rank_joined & ~job.rank_left == ZERO
+        job.state == JobState.ABORTED
+        and job.slots == 0
+        and job.window != 0
+        and job.rank_joined & ~job.rank_left == ZERO
     )
 
 
@@ -46,7 +48,7 @@ def jobs_allowed(e, owner):
     held, free = 0, 0
     for index in range(e.jobs):
         job = job_at(e, index)
-        if job.state == FREE or is_evictable(job):
+        if job.state == JobState.FREE or is_evictable(job):
             free += 1
         elif job.owner == owner:
             held += 1
@@ -59,7 +61,7 @@ def payloads_allowed(e, job):
     held, free = int64(0), int64(e.slots)
     for index in range(e.jobs):
         other = job_at(e, index)
-        if other.state != FREE:
+        if other.state != JobState.FREE:
             size = int64(other.slots) * int64(other.buffers)
             free -= size
             held += size if other.owner == job.owner else 0

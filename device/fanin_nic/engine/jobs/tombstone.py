@@ -16,15 +16,12 @@ from fanin_nic.engine.records.tables import JobState
 from fanin_nic.native.compiled import internal
 from fanin_wire.abi import Status
 
-ABORTED = int(JobState.ABORTED)
-JID_IN_USE = int(Status.JID_IN_USE)
-
 
 @internal
 def gives_way_to(job, key):
     """Whether a record is a tombstone without slots, whose place the incarnation with a key may take."""
     is_refused = job.has_refused and job.refused_key == key
-    return job.state == ABORTED and job.slots == 0 and job.key != key and not is_refused
+    return job.state == JobState.ABORTED and job.slots == 0 and job.key != key and not is_refused
 
 
 @internal
@@ -41,7 +38,7 @@ def free_record(e, job):
     release(e, job)
     if refused:
         clear_record(e, index, jid, key, SHARED)
-        mark_as_tombstone(e, job_at(e, index), JID_IN_USE)
+        mark_as_tombstone(e, job_at(e, index), Status.JID_IN_USE)
 
 
 @internal
@@ -59,7 +56,7 @@ def create_tombstone(e, header, source):
 @internal
 def mark_as_tombstone(e, job, status):
     """Make a fresh record the tombstone of a job that ended with a status. It ages."""
-    job.state = ABORTED
+    job.state = JobState.ABORTED
     job.status = status
     job.heard = e.now
     e.next_deadline = min(e.next_deadline, e.now + e.ageing + ONE)

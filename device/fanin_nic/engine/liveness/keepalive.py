@@ -15,14 +15,9 @@ from fanin_nic.engine.records.accessors import ONE, U64, ZERO, bit_of, child_at,
 from fanin_nic.engine.records.tables import MAX_CHILDREN, JobState, Leave
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import lowest_bit
-from fanin_wire.abi import Route, Status
+from fanin_wire.abi import Route
 from fanin_wire.fields import Opcode
 
-FREE = int(JobState.FREE)
-RING = int(Route.RING)
-KEEPALIVE = int(Opcode.KEEPALIVE)
-PEER_LOST = int(Status.PEER_LOST)
-NOT_YET = int(Leave.NOT_YET)
 MAX_NEIGHBOURS = MAX_CHILDREN + 3  # also the device above, the next node and a group
 
 
@@ -47,9 +42,9 @@ def send_keepalives(e, job):
     if e.action_count and e.action_count + MAX_NEIGHBOURS > e.actions:
         arm_timer(e, e.now)  # go on when there is room again
         return
-    if job.has_parent and job.parent_leave == NOT_YET and is_keepalive_due(e, job.sent_above):
-        header_at(e, packet(e, job, KEEPALIVE, job.parent_address)).source = job.parent_bit
-    if job.route == RING:
+    if job.has_parent and job.parent_leave == Leave.NOT_YET and is_keepalive_due(e, job.sent_above):
+        header_at(e, packet(e, job, Opcode.KEEPALIVE, job.parent_address)).source = job.parent_bit
+    if job.route == Route.RING:
         send_keepalives_ring(e, job)
     elif present_below(job):
         if is_keepalive_due(e, job.sent_below):
@@ -61,17 +56,17 @@ def send_keepalives(e, job):
 @internal
 def send_keepalives_forming(e, job):
     """KEEPALIVE to the previous node, which may run and listen while the CONFIG_ACK travels round a large ring."""
-    if job.route == RING and is_keepalive_due(e, job.sent_previous):
-        header_at(e, packet(e, job, KEEPALIVE, job.previous_address)).source = job.node_index
+    if job.route == Route.RING and is_keepalive_due(e, job.sent_previous):
+        header_at(e, packet(e, job, Opcode.KEEPALIVE, job.previous_address)).source = job.node_index
 
 
 @internal
 def send_keepalives_ring(e, job):
     """KEEPALIVE to both neighbours. The previous node listens until it leaves, also to a node that has left."""
-    if job.next_leave == NOT_YET and is_keepalive_due(e, job.sent_next):
-        header_at(e, packet(e, job, KEEPALIVE, job.next_address)).source = job.node_index
+    if job.next_leave == Leave.NOT_YET and is_keepalive_due(e, job.sent_next):
+        header_at(e, packet(e, job, Opcode.KEEPALIVE, job.next_address)).source = job.node_index
     if job.node_mask & ~job.node_left and is_keepalive_due(e, job.sent_previous):
-        header_at(e, packet(e, job, KEEPALIVE, job.previous_address)).source = job.node_index
+        header_at(e, packet(e, job, Opcode.KEEPALIVE, job.previous_address)).source = job.node_index
 
 
 @internal
@@ -81,7 +76,7 @@ def send_keepalives_below(e, job):
     while below:
         bit = lowest_bit(below)
         below &= below - ONE
-        header_at(e, packet(e, job, KEEPALIVE, child_at(e, child_index(job, bit)).address)).source = bit
+        header_at(e, packet(e, job, Opcode.KEEPALIVE, child_at(e, child_index(job, bit)).address)).source = bit
 
 
 @internal
@@ -104,7 +99,7 @@ def check_neighbours(e, job):
     """End a running job that has lost a neighbour."""
     if job.has_parent and is_silent(e, job.heard):
         abort_lost_above(e, job, False)
-    elif job.route != RING:
+    elif job.route != Route.RING:
         check_below(e, job)
     elif is_silent(e, job.heard_next):
         abort_lost_above(e, job, True)
@@ -142,14 +137,14 @@ def discount_stall(e, missed):
     """This device stood still for `missed` ns and heard nothing: no neighbour counts as silent for that time."""
     for index in range(e.jobs):
         job = job_at(e, index)
-        if job.state == FREE:
+        if job.state == JobState.FREE:
             continue
         job.stalled_ns += missed
         job.path_proved_at = min(e.now, job.path_proved_at + missed)
         job.heard = min(e.now, job.heard + missed)
         job.heard_next = min(e.now, job.heard_next + missed)
         job.heard_previous = min(e.now, job.heard_previous + missed)
-        below = U64(job.node_joined) if job.route != RING else ZERO
+        below = U64(job.node_joined) if job.route != Route.RING else ZERO
         while below:
             child = child_at(e, child_index(job, lowest_bit(below)))
             below &= below - ONE

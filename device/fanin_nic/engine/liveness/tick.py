@@ -37,11 +37,6 @@ from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import lowest_bit
 from fanin_wire.abi import Status
 
-FREE, JOINING, CONFIGURING = int(JobState.FREE), int(JobState.JOINING), int(JobState.CONFIGURING)
-ACTIVE, LEAVING = int(JobState.ACTIVE), int(JobState.LEAVING)
-ACKNOWLEDGED = int(Leave.ACKNOWLEDGED)
-TIMEOUT = int(Status.TIMEOUT)
-JOBS_AGED = int(Counter.JOBS_AGED)
 MIN_LEAVES = 5  # sent, however short the detection time
 
 
@@ -51,7 +46,7 @@ def tick(e):
     e.next_deadline = NEVER
     for index in range(e.jobs):
         job = job_at(e, index)
-        if job.state != FREE:
+        if job.state != JobState.FREE:
             tick_job(e, job)
 
 
@@ -59,19 +54,19 @@ def tick(e):
 def tick_job(e, job):
     if is_leaving(job):
         tick_leave(e, job)
-    elif job.state == CONFIGURING:
+    elif job.state == JobState.CONFIGURING:
         tick_config(e, job)
-    elif job.state == ACTIVE and not e.is_switch:  # a switch needs no timers for its data
+    elif job.state == JobState.ACTIVE and not e.is_switch:  # a switch needs no timers for its data
         tick_active(e, job)
-    if job.state == ACTIVE or job.state == LEAVING:
+    if job.state == JobState.ACTIVE or job.state == JobState.LEAVING:
         send_keepalives(e, job)
-    elif job.state == CONFIGURING:
+    elif job.state == JobState.CONFIGURING:
         send_keepalives_forming(e, job)
-    if job.state == ACTIVE:
+    if job.state == JobState.ACTIVE:
         check_neighbours(e, job)
-    elif e.is_switch and (job.state == JOINING or job.state == CONFIGURING):
+    elif e.is_switch and (job.state == JobState.JOINING or job.state == JobState.CONFIGURING):
         check_below(e, job)
-    if job.state != FREE and (e.is_switch or job.state > ACTIVE):
+    if job.state != JobState.FREE and (e.is_switch or job.state > JobState.ACTIVE):
         tick_ageing(e, job)
 
 
@@ -83,8 +78,8 @@ def tick_leave(e, job):
     elif job.retries < MIN_LEAVES or e.now < job.leaving_since + e.detection:
         send_leaves(e, job)
     else:
-        job.parent_leave = ACKNOWLEDGED
-        job.next_leave = ACKNOWLEDGED
+        job.parent_leave = Leave.ACKNOWLEDGED
+        job.next_leave = Leave.ACKNOWLEDGED
         progress_leave(e, job)
 
 
@@ -129,7 +124,7 @@ def probe_due(e, job):
             return
         else:
             reach = probe(e, job, slot, reach)
-            if job.state != ACTIVE:
+            if job.state != JobState.ACTIVE:
                 return
 
 
@@ -166,7 +161,7 @@ def check_deadlines(e, job):
 def time_out(e, job):
     """Names the missing members of the first position that is not done."""
     scope, missing = missing_for_position(e, job, job.base)
-    abort(e, job, TIMEOUT, scope, missing)
+    abort(e, job, Status.TIMEOUT, scope, missing)
 
 
 @internal
@@ -174,7 +169,7 @@ def tick_ageing(e, job):
     """Free a job that no neighbour has mentioned for the ageing time."""
     latest = last_heard(e, job)
     if e.now - latest > e.ageing:
-        count(e, JOBS_AGED)
+        count(e, Counter.JOBS_AGED)
         free_record(e, job)
     else:
         arm_timer(e, latest + e.ageing + ONE)

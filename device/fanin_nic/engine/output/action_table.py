@@ -8,7 +8,6 @@ from fanin_nic.engine.records.tables import ENGINE, Counter
 from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import address_of, fill_zero
 
-ACTION_OVERFLOW = int(Counter.ACTION_OVERFLOW)
 ACTION_SIZE = U64(ACTION.itemsize)
 
 
@@ -16,7 +15,7 @@ ACTION_SIZE = U64(ACTION.itemsize)
 def take_row(e):
     """Number of a new action. A full table drops it and counts: the driver leaves room before each event."""
     if e.action_count == e.actions:
-        count(e, ACTION_OVERFLOW)
+        count(e, Counter.ACTION_OVERFLOW)
         e.action_count -= 1
     e.action_count += 1
     return U64(e.action_count) - ONE

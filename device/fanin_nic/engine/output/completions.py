@@ -21,9 +21,6 @@ from fanin_nic.native.compiled import internal, internal_for
 from fanin_wire.abi import Status
 from fanin_wire.status import NAMING_A_DEVICE
 
-COMPLETE, NOTICE = int(ActionKind.COMPLETE), int(ActionKind.NOTICE)
-COMPLETIONS = int(Counter.COMPLETIONS)
-VERSION_MISMATCH = int(Status.VERSION_MISMATCH)
 MAX_RETIRED = 16
 
 
@@ -33,7 +30,7 @@ def complete_request(e, queue_index, request, status, missing_kind, missing):
     if status == 0 and not request.signaled:
         return
     queue = queue_at(e, queue_index)
-    action = action_at(e, append(e, COMPLETE))
+    action = action_at(e, append(e, ActionKind.COMPLETE))
     action.queue = queue_index
     action.count = queue.qp
     action.status = status
@@ -48,7 +45,7 @@ def complete_request(e, queue_index, request, status, missing_kind, missing):
         action.jid = job_at(e, queue.job - 1).jid
     if queue.job and status in NAMING_A_DEVICE:
         action.lost_device = job_at(e, queue.job - 1).lost_device
-    count(e, COMPLETIONS)
+    count(e, Counter.COMPLETIONS)
 
 
 @internal
@@ -92,14 +89,14 @@ def notice_slots(job, status):
         return job.slots
     if status in NAMING_A_DEVICE:
         return job.lost_device
-    return U32(job.peer_version) if status == VERSION_MISMATCH else job.offered_slots
+    return U32(job.peer_version) if status == Status.VERSION_MISMATCH else job.offered_slots
 
 
 @internal_for(ENGINE, int64, int64, int64, int64, uint64)
 def notice(e, queue_index, message_type, status, missing_kind, missing):
     """Answer the JOIN or LEAVE that a queue waits for."""
     queue = queue_at(e, queue_index)
-    action = action_at(e, append(e, NOTICE))
+    action = action_at(e, append(e, ActionKind.NOTICE))
     action.queue = queue_index
     action.opcode = message_type
     action.status = status

@@ -8,24 +8,17 @@ from fanin_nic.engine.records.accessors import ONE, U64, ZERO, action_at, bit_of
 from fanin_nic.engine.records.actions import ACTION, ActionKind
 from fanin_nic.engine.records.tables import BODY_SIZE, ENGINE, FULL_BODIES, JOB, Ahead, Counter
 from fanin_nic.engine.records.trace import SENT, trace
-from fanin_nic.engine.slots.arithmetic import WIDE, payload_bytes
-from fanin_nic.engine.slots.contribution import AHEAD, HAS_DATA, WANTS_RESULT, is_one_with_data
+from fanin_nic.engine.slots.arithmetic import payload_bytes
+from fanin_nic.engine.slots.contribution import is_one_with_data
 from fanin_nic.engine.slots.zero_copy import data_address
 from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import address_of, copy, fill_zero
 from fanin_wire.abi import Route
 from fanin_wire.fields import COLLECTIVE_QPN, DEFAULT_PKEY, HEADER, WIRE_VERSION, Flag, Opcode
 
-SEND = int(ActionKind.SEND)
-ACTION_OVERFLOW = int(Counter.ACTION_OVERFLOW)
-TX_FIRST = int(Counter.TX_FIRST)
 HEADER_SIZE = U64(HEADER.itemsize)
 ACTION_SIZE = U64(ACTION.itemsize)
-CONTRIBUTION, RESULT = int(Opcode.CONTRIBUTION), int(Opcode.RESULT)
-RING = int(Route.RING)
-HEARS_GROUP = int(Flag.HEARS_GROUP)
-RECEIVED = int(Ahead.RECEIVED)
-SLOT_FLAGS = HAS_DATA | WANTS_RESULT | WIDE | AHEAD  # set anew for each packet
+SLOT_FLAGS = int(Flag.HAS_DATA) | int(Flag.WANTS_RESULT) | int(Flag.WIDE) | int(Flag.AHEAD)  # set anew for each packet
 
 
 @internal
@@ -42,7 +35,7 @@ def note_sent(e, job, destination):
 @internal_for(ENGINE, JOB, int64, int64, returns=int64)
 def packet(e, job, opcode, destination):
     """Number of a new SEND of a header-only packet of a job; the caller fills in the fields of its opcode."""
-    index = append(e, SEND)
+    index = append(e, ActionKind.SEND)
     action_at(e, index).destination = destination
     header = header_at(e, index)
     fill_zero(address_of(header), HEADER_SIZE)
@@ -53,7 +46,7 @@ def packet(e, job, opcode, destination):
     header.jid = job.jid
     header.key = job.key
     note_sent(e, job, destination)
-    count(e, TX_FIRST + (opcode & 15))
+    count(e, Counter.TX_FIRST + (opcode & 15))
     return index
 
 
@@ -98,16 +91,16 @@ def slot_packet(e, job, slot, opcode, destination):
 @internal
 def attach_slot_payload(e, job, slot, index):
     """Attach a slot's data to a packet, unless the position is poisoned or has none."""
-    if slot.flags & HAS_DATA and slot.status == 0:
-        header_at(e, index).flags |= HAS_DATA | (slot.flags & WIDE)
+    if slot.flags & Flag.HAS_DATA and slot.status == 0:
+        header_at(e, index).flags |= Flag.HAS_DATA | (slot.flags & Flag.WIDE)
         attach_payload(e, index, data_address(e, job, slot), payload_bytes(e, slot))
 
 
 @internal
 def send_contribution(e, job, slot):
     """Send the partial of a slot to the device above, or to the next node of the ring."""
-    onward = job.route == RING and slot.nodes & ~bit_of(job.node_index) != ZERO
-    index = slot_packet(e, job, slot, CONTRIBUTION, job.next_address if onward else job.parent_address)
+    onward = job.route == Route.RING and slot.nodes & ~bit_of(job.node_index) != ZERO
+    index = slot_packet(e, job, slot, Opcode.CONTRIBUTION, job.next_address if onward else job.parent_address)
     header = header_at(e, index)
     if onward:
         header.source = job.node_index
@@ -118,27 +111,27 @@ def send_contribution(e, job, slot):
         header.node_bitmap = bit_of(job.parent_bit)
         header.rank_bitmap = job.rank_mask
         if is_group_member(e, job):
-            header.flags |= HEARS_GROUP
+            header.flags |= Flag.HEARS_GROUP
     if wants_data(job, slot):
-        header.flags |= WANTS_RESULT
+        header.flags |= Flag.WANTS_RESULT
     trace(e, job, slot, SENT, 0)
-    if not slot.ahead & RECEIVED:  # data from above do not go up again
+    if not slot.ahead & Ahead.RECEIVED:  # data from above do not go up again
         attach_slot_payload(e, job, slot, index)
-        if header.flags & HAS_DATA:
-            header.flags |= slot.flags & AHEAD
+        if header.flags & Flag.HAS_DATA:
+            header.flags |= slot.flags & Flag.AHEAD
 
 
 @internal
 def wants_data(job, slot):
     """Whether the result is wanted here or below and has not come."""
-    return (slot.wants != ZERO or slot.flags & WANTS_RESULT) and not is_one_with_data(slot)
+    return (slot.wants != ZERO or slot.flags & Flag.WANTS_RESULT) and not is_one_with_data(slot)
 
 
 @internal
 def send_result(e, job, slot, destination, source, node_bitmap, wanted):
     """Send the result of a slot to one device, with data if a device that it reaches (`wanted`) wants them, else as a
     header; returns the number of the SEND."""
-    index = slot_packet(e, job, slot, RESULT, destination)
+    index = slot_packet(e, job, slot, Opcode.RESULT, destination)
     header = header_at(e, index)
     header.source = source
     header.node_bitmap = node_bitmap
@@ -158,7 +151,7 @@ def copy_result(e, job, first, destination, source, node_bitmap):
     header.source = source
     header.node_bitmap = node_bitmap
     note_sent(e, job, destination)
-    count(e, TX_FIRST + (RESULT & 15))
+    count(e, Counter.TX_FIRST + (Opcode.RESULT & 15))
 
 
 @internal

@@ -10,23 +10,17 @@ also outside the job, so a result goes there only if most listeners want it.
 from fanin_nic.engine.output.encapsulate import packet
 from fanin_nic.engine.records.accessors import ONE, U64, ZERO, bit_of, header_at
 from fanin_nic.engine.records.tables import Ahead
-from fanin_nic.engine.slots.contribution import HAS_DATA
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import count_bits, lowest_bit
 from fanin_wire.abi import Route
 from fanin_wire.fields import Flag, Opcode
-
-KEEPALIVE = int(Opcode.KEEPALIVE)
-HEARS_GROUP = int(Flag.HEARS_GROUP)
-RING = int(Route.RING)
-SENT = int(Ahead.SENT)
 
 
 @internal
 def invite(e, job):
     """A KEEPALIVE to the group."""
     job.invited_at = e.now
-    header = header_at(e, packet(e, job, KEEPALIVE, e.group))
+    header = header_at(e, packet(e, job, Opcode.KEEPALIVE, e.group))
     header.source = lowest_bit(job.node_mask)
     header.node_bitmap = job.node_mask
 
@@ -34,7 +28,7 @@ def invite(e, job):
 @internal
 def may_invite(e, job):
     """Whether the group could serve the job: it has at least two children, who are most of the listeners."""
-    if e.group == 0 or job.route == RING or job.node_mask & (job.node_mask - ONE) == ZERO:
+    if e.group == 0 or job.route == Route.RING or job.node_mask & (job.node_mask - ONE) == ZERO:
         return False
     return is_majority(e, count_bits(job.node_mask))
 
@@ -50,7 +44,7 @@ def goes_to_group(e, job, slot):
     """Whether one RESULT to the group serves all children: each receives the group, and most want the data, if any."""
     if not may_invite(e, job) or slot.group_members != job.node_mask:
         return False
-    if slot.wants == ZERO or slot.status != 0 or not slot.flags & HAS_DATA or slot.ahead & SENT:
+    if slot.wants == ZERO or slot.status != 0 or not slot.flags & Flag.HAS_DATA or slot.ahead & Ahead.SENT:
         return True
     wanting = count_bits(slot.wants)
     return is_majority(e, wanting) and U64(2) * wanting > count_bits(job.node_mask)
@@ -59,7 +53,7 @@ def goes_to_group(e, job, slot):
 @internal
 def note_group(job, slot, flags, bit):
     """Note whether the flags of a contribution say that its child hears the group."""
-    if flags & HEARS_GROUP:
+    if flags & Flag.HEARS_GROUP:
         slot.group_members |= bit_of(bit)
         job.hears_group |= bit_of(bit)
     else:

@@ -2,23 +2,19 @@
 
 from fanin_nic.engine.records.accessors import U64, ZERO, count, distance, payload_of, slot_at, slot_index
 from fanin_nic.engine.records.function_table import proceed
-from fanin_nic.engine.records.tables import Ahead, Counter, JobState
+from fanin_nic.engine.records.tables import Ahead, Counter, JobState, SlotState
 from fanin_nic.engine.segments.complete import distribute
 from fanin_nic.engine.segments.data_ahead import MAX_AHEAD, goes_ahead_now, send_ahead
 from fanin_nic.engine.segments.delivery import deliver_ahead
 from fanin_nic.engine.segments.local_contribution import claim_for_node
 from fanin_nic.engine.segments.rto import note_answer
 from fanin_nic.engine.slots import slot_rule
-from fanin_nic.engine.slots.contribution import AHEAD, CLASS_ONE, HAS_DATA, contributor_class, describe, matches
+from fanin_nic.engine.slots.contribution import contributor_class, describe, matches
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import copy
-from fanin_wire.abi import Route
+from fanin_wire.abi import ContributorClass, Route
+from fanin_wire.fields import Flag
 
-DROP_STALE, DROP_DUPLICATE = int(Counter.DROP_STALE), int(Counter.DROP_DUPLICATE)
-DROP_SLOT, DROP_UNEXPECTED = int(Counter.DROP_SLOT), int(Counter.DROP_UNEXPECTED)
-OPEN, FINAL, DONE = slot_rule.OPEN, slot_rule.FINAL, slot_rule.DONE
-ACTIVE, RING = int(JobState.ACTIVE), int(Route.RING)
-RECEIVED = int(Ahead.RECEIVED)
 NO_QUEUE = -1  # no queue of this device has brought the data
 
 
@@ -27,29 +23,29 @@ def on_result_ahead(e, job, header, payload):
     """Event: RESULT with AHEAD. Its data are taken if their slot is free for them; it acknowledges nothing."""
     slot = slot_at(e, slot_index(job, header.position))
     verdict = slot_rule.verdict(job, slot, header.position)
-    if job.state != ACTIVE or not is_whole_message(header):
-        count(e, DROP_UNEXPECTED)
+    if job.state != JobState.ACTIVE or not is_whole_message(header):
+        count(e, Counter.DROP_UNEXPECTED)
     elif verdict == slot_rule.STALE:
-        count(e, DROP_STALE)
+        count(e, Counter.DROP_STALE)
     elif verdict == slot_rule.VIOLATION or not is_in_reach(e, job, slot, header.position):
-        count(e, DROP_SLOT)
+        count(e, Counter.DROP_SLOT)
     elif verdict == slot_rule.REPLACE:
         claim_for_data(e, job, slot, header)
         take(e, job, slot, header, payload)
-    elif slot.state == FINAL or slot.state == DONE or slot.flags & HAS_DATA:
-        count(e, DROP_DUPLICATE)
+    elif slot.state == SlotState.FINAL or slot.state == SlotState.DONE or slot.flags & Flag.HAS_DATA:
+        count(e, Counter.DROP_DUPLICATE)
     elif matches(slot, header.op, header.dtype, header.flags, header.mid, header.sid):
         take(e, job, slot, header, payload)
     else:  # the device above ends the job when this device's contribution comes
-        count(e, DROP_UNEXPECTED)
+        count(e, Counter.DROP_UNEXPECTED)
 
 
 @internal
 def is_whole_message(header):
     """Whether a packet brings a short message of one rank."""
-    if header.flags & HAS_DATA == 0 or header.status or header.length == 0 or U64(header.length) > MAX_AHEAD:
+    if header.flags & Flag.HAS_DATA == 0 or header.status or header.length == 0 or U64(header.length) > MAX_AHEAD:
         return False
-    return contributor_class(header.flags) == CLASS_ONE and header.sid == 0
+    return contributor_class(header.flags) == ContributorClass.ONE and header.sid == 0
 
 
 @internal
@@ -58,7 +54,7 @@ def is_in_reach(e, job, slot, position):
     job. (The base of a switch does not move; it has no ranks to write to.)"""
     if job.rank_mask != ZERO:
         return distance(position, job.base) < job.slots
-    return slot.position == position or slot.state == DONE or is_held_below(e, job, slot.position)
+    return slot.position == position or slot.state == SlotState.DONE or is_held_below(e, job, slot.position)
 
 
 @internal
@@ -68,14 +64,14 @@ def is_held_below(e, job, position):
     later = (U64(position) + U64(job.window)) & U64(0xFFFFFFFF)
     slot = slot_at(e, slot_index(job, later))
     ahead = distance(slot.position, later)
-    return ahead > 0 or (ahead == 0 and slot.state != OPEN)
+    return ahead > 0 or (ahead == 0 and slot.state != SlotState.OPEN)
 
 
 @internal
 def claim_for_data(e, job, slot, header):
     """Claim a slot for data that come before any contribution."""
     claim_for_node(e, job, slot, header.position, header.sid)
-    if job.route != RING:
+    if job.route != Route.RING:
         slot.node_missing = job.node_mask
     describe(slot, header.op, header.dtype, header.flags, header.mid, header.sid)
 
@@ -85,15 +81,15 @@ def take(e, job, slot, header, payload):
     """Store the data, and give them to ranks and devices below. If the result came first, the position is complete."""
     copy(payload_of(e, job, slot.position), payload, U64(header.length))
     slot.length = header.length
-    slot.flags |= HAS_DATA | AHEAD
-    slot.ahead |= RECEIVED
+    slot.flags |= Flag.HAS_DATA | Flag.AHEAD
+    slot.ahead |= Ahead.RECEIVED
     if slot.lacks_data:
         note_answer(e, job, slot, 0)
         distribute(e, job, slot)
         return
     if slot.status == 0 and job.rank_mask != ZERO and not deliver_ahead(e, job, slot, NO_QUEUE, True):
         return
-    if slot.state == OPEN:
+    if slot.state == SlotState.OPEN:
         proceed(e, job, slot)
     elif goes_ahead_now(job, slot):
         send_ahead(e, job, slot)

@@ -11,49 +11,44 @@ from fanin_nic.native.compiled import internal
 from fanin_wire.abi import Route
 from fanin_wire.fields import Opcode
 
-CONTRIBUTION, RESULT, PROBE = int(Opcode.CONTRIBUTION), int(Opcode.RESULT), int(Opcode.PROBE)
-LEAVE, ABORT, NAK, QUERY = int(Opcode.LEAVE), int(Opcode.ABORT), int(Opcode.NAK), int(Opcode.QUERY)
-RING = int(Route.RING)
-DROP_UNEXPECTED = int(Counter.DROP_UNEXPECTED)
-
 
 @internal
 def dispatch_below(e, job, header, payload, source):
-    if header.opcode == LEAVE:
+    if header.opcode == Opcode.LEAVE:
         leave.on_leave(e, job, header, source)
-    elif header.opcode == ABORT:
+    elif header.opcode == Opcode.ABORT:
         on_remote_abort(e, job, header, scope_from_peer(job, header))
         leave.progress_leave(e, job)
-    elif header.opcode == NAK:
-        if job.route == RING or job.node_left & bit_of(header.source) != ZERO:
-            count(e, DROP_UNEXPECTED)
+    elif header.opcode == Opcode.NAK:
+        if job.route == Route.RING or job.node_left & bit_of(header.source) != ZERO:
+            count(e, Counter.DROP_UNEXPECTED)
             return
         on_remote_restart(e, job, scope_below(job), bit_of(header.source), source)
         leave.progress_leave(e, job)
-    elif header.opcode == QUERY:
+    elif header.opcode == Opcode.QUERY:
         query.on_query(e, job, header, source)
     elif not is_acceptable(e, job, header):
         return
     elif not is_computable(e, header):
-        count(e, DROP_UNEXPECTED)
-    elif job.route == RING:
+        count(e, Counter.DROP_UNEXPECTED)
+    elif job.route == Route.RING:
         dispatch_previous(e, job, header, payload)
-    elif header.opcode == CONTRIBUTION:
+    elif header.opcode == Opcode.CONTRIBUTION:
         tree.on_contribution(e, job, header, payload, source)
-    elif header.opcode == PROBE:
+    elif header.opcode == Opcode.PROBE:
         tree.on_probe(e, job, header, source)
     else:
-        count(e, DROP_UNEXPECTED)
+        count(e, Counter.DROP_UNEXPECTED)
 
 
 @internal
 def dispatch_previous(e, job, header, payload):
     """Handle a packet about a position of a running job."""
-    if header.opcode == CONTRIBUTION:
+    if header.opcode == Opcode.CONTRIBUTION:
         ring.on_contribution(e, job, header, payload)
-    elif header.opcode == RESULT:
+    elif header.opcode == Opcode.RESULT:
         ring.on_result(e, job, header, payload)
-    elif header.opcode == PROBE:
+    elif header.opcode == Opcode.PROBE:
         ring.on_probe(e, job, header)
     else:
-        count(e, DROP_UNEXPECTED)
+        count(e, Counter.DROP_UNEXPECTED)

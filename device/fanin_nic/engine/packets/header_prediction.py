@@ -24,13 +24,10 @@ from fanin_nic.engine.records.function_table import proceed
 from fanin_nic.engine.records.tables import CHILD, MAX_CHILDREN, Counter, JobState
 from fanin_nic.engine.records.trace import NODE_IN, trace
 from fanin_nic.engine.slots import slot_rule
-from fanin_nic.engine.slots.arithmetic import WIDE, elements_of, is_computed_wide, kernel_address
+from fanin_nic.engine.slots.arithmetic import elements_of, is_computed_wide, kernel_address
 from fanin_nic.engine.slots.contribution import (
     CLASS_MASK,
     CLASS_SHIFT,
-    HAS_DATA,
-    SEGMENTS,
-    WANTS_RESULT,
     describe,
     fold_followers,
     has_turns,
@@ -41,12 +38,11 @@ from fanin_nic.native.codec import equal_under, mask_without
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import address_of, call_kernel, copy, load_be16, load_be32, load_u8
 from fanin_wire.abi import ContributorClass
-from fanin_wire.fields import BTH, CETH, TRANSPORT_SIZE, Opcode
+from fanin_wire.fields import BTH, CETH, TRANSPORT_SIZE, Flag, Opcode
 
-ACTIVE = int(JobState.ACTIVE)
 CLASS_ALL = int(ContributorClass.ALL) << CLASS_SHIFT
-COMPARED_FLAGS = CLASS_MASK << CLASS_SHIFT | HAS_DATA | WIDE
-PREDICTED_FLAGS = CLASS_ALL | HAS_DATA  # of COMPARED_FLAGS
+COMPARED_FLAGS = CLASS_MASK << CLASS_SHIFT | int(Flag.HAS_DATA) | int(Flag.WIDE)
+PREDICTED_FLAGS = CLASS_ALL | int(Flag.HAS_DATA)  # of COMPARED_FLAGS
 RX_CONTRIBUTION = int(Counter.RX_FIRST) + (int(Opcode.CONTRIBUTION) & 15)
 PREDICTED_HEADER = U64(CHILD.fields["predicted_header"][1])  # type: ignore[index]
 HEADERS_SIZE = U64(TRANSPORT_SIZE)
@@ -84,7 +80,7 @@ def take_predicted(e, address, length, source):
     job = job_at(e, e.last_job)
     bit = U64(load_u8(address + SOURCE)) & U64(MAX_CHILDREN - 1)
     child = child_at(e, child_index(job, bit))
-    if child.predicted_length != length or child.address != source or job.state != ACTIVE:
+    if child.predicted_length != length or child.address != source or job.state != JobState.ACTIVE:
         return False
     if not equal_under_mask(address, address_of(child) + PREDICTED_HEADER):
         return False
@@ -104,7 +100,7 @@ def take_predicted(e, address, length, source):
         keep_pending(e, job, slot, address + HEADERS_SIZE, False, child.predicted_order)
     child.heard = e.now
     count(e, RX_CONTRIBUTION)
-    count(e, SEGMENTS)
+    count(e, Counter.SEGMENTS)
     add_contributor(e, job, slot, address, bit)
     return True
 
@@ -126,7 +122,7 @@ def claim_predicted(e, job, slot, address, position):
     slot_rule.claim(e, job, slot, position)
     slot.node_missing = job.node_mask
     describe(slot, op, dtype, flags, load_be32(address + MID), load_be32(address + SID))
-    slot.flags |= HAS_DATA
+    slot.flags |= Flag.HAS_DATA
     slot.length = load_be16(address + LENGTH)
 
 
@@ -149,7 +145,7 @@ def add_contributor(e, job, slot, address, bit):
     """The data are in the sum, or kept for it: clear the child's bit, and go on if none is missing."""
     flags = load_u8(address + FLAGS)
     slot.contributions += U64(load_be32(address + CONTRIBUTIONS))
-    if flags & WANTS_RESULT:
+    if flags & Flag.WANTS_RESULT:
         slot.wants |= bit_of(bit)
     note_group(job, slot, flags, bit)
     slot.node_missing &= ~bit_of(bit)

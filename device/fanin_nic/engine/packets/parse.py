@@ -18,15 +18,7 @@ from fanin_nic.native.memory import address_of, load_u8
 from fanin_wire.abi import Status
 from fanin_wire.fields import FIRST_OFFLOAD_OPCODE, TRANSPORT_SIZE, WIRE_VERSION, Opcode
 
-CONTRIBUTION, RESULT, PROBE, ACK = (int(Opcode[name]) for name in ("CONTRIBUTION", "RESULT", "PROBE", "ACK"))
-CONFIG, LEAVE, LEAVE_ACK = int(Opcode.CONFIG), int(Opcode.LEAVE), int(Opcode.LEAVE_ACK)
-NAK, QUERY, KEEPALIVE = int(Opcode.NAK), int(Opcode.QUERY), int(Opcode.KEEPALIVE)
-ABORTED = int(JobState.ABORTED)
-NOT_CONFIGURED, LAST_STATUS, STATUS_ABORTED = int(Status.NOT_CONFIGURED), int(max(Status)), int(Status.ABORTED)
-RX_FIRST, ORDINARY_PACKETS = int(Counter.RX_FIRST), int(Counter.ORDINARY_PACKETS)
-DROP_SHORT, DROP_VERSION, DROP_LENGTH = int(Counter.DROP_SHORT), int(Counter.DROP_VERSION), int(Counter.DROP_LENGTH)
-DROP_UNKNOWN_OPCODE, DROP_UNKNOWN_JOB = int(Counter.DROP_UNKNOWN_OPCODE), int(Counter.DROP_UNKNOWN_JOB)
-DROP_KEY, DROP_SENDER, DROP_ENDED = int(Counter.DROP_KEY), int(Counter.DROP_SENDER), int(Counter.DROP_ENDED)
+LAST_STATUS = int(max(Status))
 NAK_INTERVAL = U64(1_000_000)  # ns
 
 
@@ -36,46 +28,46 @@ def on_packet(e, address, length, source):
     if length >= TRANSPORT_SIZE and header_prediction.take_predicted(e, address, length, source):
         return
     if length < 12:
-        count(e, DROP_SHORT)
+        count(e, Counter.DROP_SHORT)
     elif load_u8(address) < FIRST_OFFLOAD_OPCODE:
         count_ordinary(e)
     elif length < TRANSPORT_SIZE:
-        count(e, DROP_SHORT)
+        count(e, Counter.DROP_SHORT)
     else:
         header = header_at(e, e.actions)  # the spare record behind the table
         decode_header(address, address_of(header))
         if header.version != 0:
-            count(e, DROP_VERSION)
+            count(e, Counter.DROP_VERSION)
         elif header.ceth_version != WIRE_VERSION:
             version_mismatch.on_other_version(e, header, source)
         elif U64(header.length) + U64(header.padcount) != U64(length) - U64(TRANSPORT_SIZE):
-            count(e, DROP_LENGTH)
-        elif header.source >= MAX_CHILDREN or header.opcode > KEEPALIVE:
-            count(e, DROP_UNKNOWN_OPCODE)
+            count(e, Counter.DROP_LENGTH)
+        elif header.source >= MAX_CHILDREN or header.opcode > Opcode.KEEPALIVE:
+            count(e, Counter.DROP_UNKNOWN_OPCODE)
         else:
-            count(e, RX_FIRST + (header.opcode & 15))
+            count(e, Counter.RX_FIRST + (header.opcode & 15))
             if header.status > LAST_STATUS:  # perhaps of a later version: ranks get a known one
-                header.status = STATUS_ABORTED
+                header.status = Status.ABORTED
             dispatch(e, header, U64(address) + U64(TRANSPORT_SIZE), source)
 
 
 @internal
 def count_ordinary(e):
     """A packet of ordinary RDMA traffic (step S5). This device has no queue pairs for it."""
-    count(e, ORDINARY_PACKETS)
+    count(e, Counter.ORDINARY_PACKETS)
 
 
 @internal
 def dispatch(e, header, payload, source):
     """Find the job of a packet and call its handler. CONFIG comes first, because it needs no running job."""
     found = find_job(e, header.jid)
-    if header.opcode == CONFIG:
+    if header.opcode == Opcode.CONFIG:
         membership.on_config(e, found, header, payload, header.length, source)
     elif not found or job_at(e, found - 1).key != header.key:
         on_unknown_job(e, found, header, source)
-    elif job_at(e, found - 1).state == ABORTED:
+    elif job_at(e, found - 1).state == JobState.ABORTED:
         on_ended_job(e, job_at(e, found - 1), header, source)
-    elif header.opcode == KEEPALIVE:
+    elif header.opcode == Opcode.KEEPALIVE:
         on_keepalive(e, job_at(e, found - 1), header, source)
     elif is_from_parent(job_at(e, found - 1), header.opcode, source):
         dispatch_parent(e, job_at(e, found - 1), header, payload)
@@ -84,7 +76,7 @@ def dispatch(e, header, payload, source):
     elif is_from_below(e, job_at(e, found - 1), header, source):
         dispatch_below(e, job_at(e, found - 1), header, payload, source)
     else:
-        count(e, DROP_SENDER)
+        count(e, Counter.DROP_SENDER)
 
 
 @internal
@@ -93,12 +85,12 @@ def on_unknown_job(e, found, header, source):
     spare = job_at(e, e.jobs)
     spare.jid = header.jid
     spare.key = header.key
-    if header.opcode == LEAVE:
+    if header.opcode == Opcode.LEAVE:
         leave.acknowledge_leave(e, spare, source, header.source)
         if header.status and not found:
             create_tombstone(e, header, source)
     elif found:
-        count(e, DROP_KEY)
+        count(e, Counter.DROP_KEY)
     else:
         send_nak(e, spare, header, source)
 
@@ -106,39 +98,39 @@ def on_unknown_job(e, found, header, source):
 @internal
 def send_nak(e, job, header, source):
     """NAK to the sender of a packet of a job that this device takes no part in."""
-    count(e, DROP_UNKNOWN_JOB)
+    count(e, Counter.DROP_UNKNOWN_JOB)
     if may_be_nacked(header.opcode) and not is_invitation(header) and e.now >= e.next_nak:
         e.next_nak = e.now + NAK_INTERVAL
-        answer = header_at(e, packet(e, job, NAK, source))
-        answer.status = NOT_CONFIGURED
+        answer = header_at(e, packet(e, job, Opcode.NAK, source))
+        answer.status = Status.NOT_CONFIGURED
         answer.source = header.source
 
 
 @internal
 def may_be_nacked(opcode):
     """Only packets that a running job sends unasked are answered, never an answer."""
-    return opcode in (CONTRIBUTION, PROBE, QUERY, KEEPALIVE)
+    return opcode in (Opcode.CONTRIBUTION, Opcode.PROBE, Opcode.QUERY, Opcode.KEEPALIVE)
 
 
 @internal
 def is_invitation(header):
     """Whether a KEEPALIVE went to a multicast group, so also to devices outside of its job."""
-    return header.opcode == KEEPALIVE and header.node_bitmap != ZERO
+    return header.opcode == Opcode.KEEPALIVE and header.node_bitmap != ZERO
 
 
 @internal
 def on_ended_job(e, job, header, source):
     """A packet of an ended job: answer with ABORT, and let its sender leave."""
-    if header.opcode == LEAVE:
+    if header.opcode == Opcode.LEAVE:
         leave.on_leave(e, job, header, source)
-    elif header.opcode == LEAVE_ACK and source in (job.parent_address, job.next_address):
+    elif header.opcode == Opcode.LEAVE_ACK and source in (job.parent_address, job.next_address):
         leave.on_leave_ack(e, job, source)
     elif is_remote_tombstone(job):  # the sender's place in the job is not known here
         send_nak(e, job, header, source)
-    elif may_be_nacked(header.opcode) or header.opcode == RESULT or header.opcode == ACK:
+    elif may_be_nacked(header.opcode) or header.opcode == Opcode.RESULT or header.opcode == Opcode.ACK:
         if job.has_parent and source == job.parent_address:
             abort_above(e, job)
         else:
             send_abort(e, job, source, header.source)
     else:
-        count(e, DROP_ENDED)
+        count(e, Counter.DROP_ENDED)

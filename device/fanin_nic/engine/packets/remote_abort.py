@@ -6,9 +6,6 @@ from fanin_nic.engine.records.tables import Counter, JobState
 from fanin_nic.engine.segments.missing_members import narrow_missing
 from fanin_nic.native.compiled import internal
 
-ACTIVE = int(JobState.ACTIVE)
-DROP_UNEXPECTED = int(Counter.DROP_UNEXPECTED)
-
 
 @internal
 def on_remote_abort(e, job, header, scope):
@@ -21,7 +18,7 @@ def on_remote_abort(e, job, header, scope):
 @internal
 def on_remote_restart(e, job, scope, missing, address):
     """A NAK for a running job: its sender, at `address`, was restarted."""
-    if job.state == ACTIVE:
+    if job.state == JobState.ACTIVE:
         abort_lost(e, job, scope, missing, address)
     else:
-        count(e, DROP_UNEXPECTED)
+        count(e, Counter.DROP_UNEXPECTED)

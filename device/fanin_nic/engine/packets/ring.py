@@ -18,10 +18,10 @@ from fanin_nic.engine.records.accessors import (
     slot_index,
 )
 from fanin_nic.engine.records.function_table import proceed
-from fanin_nic.engine.records.tables import Counter, OutOfOrder
+from fanin_nic.engine.records.tables import Counter, OutOfOrder, Sent, SlotState
 from fanin_nic.engine.records.trace import NODE_IN, trace
 from fanin_nic.engine.segments.arrival import note_result, take_packet
-from fanin_nic.engine.segments.complete import SENT_CONTRIBUTION, SENT_RESULT, pass_result, send_ring_result
+from fanin_nic.engine.segments.complete import pass_result, send_ring_result
 from fanin_nic.engine.segments.delivery import deliver
 from fanin_nic.engine.segments.local_contribution import claim_for_node
 from fanin_nic.engine.segments.repair import abort_if_repair_fails
@@ -35,17 +35,11 @@ from fanin_nic.engine.segments.rto import (
     start_timer,
 )
 from fanin_nic.engine.slots import slot_rule
-from fanin_nic.engine.slots.contribution import HAS_DATA, describe
+from fanin_nic.engine.slots.contribution import describe
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import copy, count_bits
-from fanin_wire.fields import Opcode
+from fanin_wire.fields import Flag, Opcode
 
-ACK, PROBE = int(Opcode.ACK), int(Opcode.PROBE)
-DROP_SLOT, DROP_DUPLICATE = int(Counter.DROP_SLOT), int(Counter.DROP_DUPLICATE)
-DROP_UNEXPECTED, DROP_STALE = int(Counter.DROP_UNEXPECTED), int(Counter.DROP_STALE)
-DROP_LENGTH, RESENT = int(Counter.DROP_LENGTH), int(Counter.RESENT)
-LOCAL, FINAL, DONE = slot_rule.LOCAL, slot_rule.FINAL, slot_rule.DONE
-BY_ALL = int(OutOfOrder.BY_ALL)
 ACK_POSITIONS = 64
 
 
@@ -55,20 +49,20 @@ def on_contribution(e, job, header, payload):
     slot = slot_at(e, slot_index(job, header.position))
     verdict = slot_rule.verdict(job, slot, header.position)
     if verdict == slot_rule.VIOLATION:
-        count(e, DROP_SLOT)
+        count(e, Counter.DROP_SLOT)
         return
     if verdict == slot_rule.REPLACE and ring_start(job, header.sid) == U64(job.node_index):
-        count(e, DROP_UNEXPECTED)  # the position starts at this node
+        count(e, Counter.DROP_UNEXPECTED)  # the position starts at this node
         return
     schedule_ack(job, header.position)
     if verdict == slot_rule.STALE:
-        count(e, DROP_STALE)
+        count(e, Counter.DROP_STALE)
         return
     if verdict == slot_rule.REPLACE:
         claim_for_node(e, job, slot, header.position, header.sid)
         describe(slot, header.op, header.dtype, header.flags, header.mid, header.sid)
     if slot.node_missing == ZERO:
-        count(e, DROP_DUPLICATE)
+        count(e, Counter.DROP_DUPLICATE)
         return
     accept(e, job, slot, header, payload)
 
@@ -89,24 +83,26 @@ def on_result(e, job, header, payload):
     """Event: a result from the previous node, stored, given to the ranks and passed on."""
     slot = slot_at(e, slot_index(job, header.position))
     verdict = slot_rule.verdict(job, slot, header.position)
-    if verdict == slot_rule.STALE or (verdict == slot_rule.CURRENT and (slot.state == FINAL or slot.state == DONE)):
+    if verdict == slot_rule.STALE or (
+        verdict == slot_rule.CURRENT and (slot.state == SlotState.FINAL or slot.state == SlotState.DONE)
+    ):
         schedule_ack(job, header.position)
-        count(e, DROP_STALE if verdict == slot_rule.STALE else DROP_DUPLICATE)
+        count(e, Counter.DROP_STALE if verdict == slot_rule.STALE else Counter.DROP_DUPLICATE)
         return
-    if verdict != slot_rule.CURRENT or slot.state != LOCAL:
-        count(e, DROP_UNEXPECTED)
+    if verdict != slot_rule.CURRENT or slot.state != SlotState.LOCAL:
+        count(e, Counter.DROP_UNEXPECTED)
         return
-    if slot.flags & header.flags & HAS_DATA and header.length != slot.length:
-        count(e, DROP_LENGTH)
+    if slot.flags & header.flags & Flag.HAS_DATA and header.length != slot.length:
+        count(e, Counter.DROP_LENGTH)
         return
     schedule_ack(job, header.position)
-    slot.unacked &= ~SENT_CONTRIBUTION  # this result contains the share of the next node, which had our partial
+    slot.unacked &= ~Sent.CONTRIBUTION  # this result contains the share of the next node, which had our partial
     slot.first_probe_at = ZERO  # from now on the result is asked for
     note_result(slot, header)
     slot.wants = U64(header.rank_bitmap)
-    if header.flags & HAS_DATA:
+    if header.flags & Flag.HAS_DATA:
         copy(payload_of(e, job, slot.position), payload, U64(slot.length))
-    slot_rule.set_state(e, job, slot, FINAL)
+    slot_rule.set_state(e, job, slot, SlotState.FINAL)
     deliver(e, job, slot, payload_of(e, job, slot.position), slot.flags)
     pass_result(e, job, slot, U64(header.node_bitmap))
 
@@ -134,7 +130,7 @@ def is_stored(job, slot, position, result):
     ahead = distance(position, slot.position)
     if ahead:
         return ahead < 0
-    if slot.state == DONE or slot.state == FINAL:
+    if slot.state == SlotState.DONE or slot.state == SlotState.FINAL:
         return True
     return not result and slot.node_missing == ZERO
 
@@ -142,7 +138,7 @@ def is_stored(job, slot, position, result):
 @internal
 def send_ack(e, job, base, echoed):
     """ACK: bitmaps of the partials and results stored for 64 positions from `base`: the state, not what changed."""
-    header = header_at(e, packet(e, job, ACK, job.previous_address))
+    header = header_at(e, packet(e, job, Opcode.ACK, job.previous_address))
     header.position = base
     header.seg = U64(base) & (U64(job.slots) - ONE)
     header.source = job.node_index
@@ -179,7 +175,7 @@ def probe_next(e, job, slot):
     """PROBE for a slot to the next node, unless all before were in vain."""
     if abort_if_repair_fails(e, job, slot, True):
         return
-    header = header_at(e, slot_packet(e, job, slot, PROBE, job.next_address))
+    header = header_at(e, slot_packet(e, job, slot, Opcode.PROBE, job.next_address))
     header.source = job.node_index
     header.token = probe_token(e)
 
@@ -216,16 +212,16 @@ def acknowledged_of(header, offset):
     """The sends (flags of Sent) that an ACK confirms for the position `offset` after its base."""
     flags = 0
     if header.node_bitmap & bit_of(offset) != ZERO:
-        flags |= SENT_CONTRIBUTION
+        flags |= Sent.CONTRIBUTION
     if header.rank_bitmap & bit_of(offset) != ZERO:
-        flags |= SENT_RESULT
+        flags |= Sent.RESULT
     return flags
 
 
 @internal
 def finish_if_acknowledged(e, job, slot):
-    if slot.state == FINAL and not slot.unacked:
-        slot_rule.set_state(e, job, slot, DONE)
+    if slot.state == SlotState.FINAL and not slot.unacked:
+        slot_rule.set_state(e, job, slot, SlotState.DONE)
 
 
 @internal
@@ -237,7 +233,7 @@ def mark_earlier_out_of_order(e, job, newest, last):
         if not slot.unacked or slot.out_of_order:
             continue
         if slot.sent_at < newest or (slot.sent_at == newest and distance(slot.position, last) < 0):
-            shorten_deadline(e, job, slot, BY_ALL)
+            shorten_deadline(e, job, slot, OutOfOrder.BY_ALL)
 
 
 @internal
@@ -256,10 +252,10 @@ def resend_missing(e, job, header):
 @internal
 def resend(e, job, slot, echoed):
     """Send again what the answer to the PROBE with the token `echoed` lacks."""
-    count(e, RESENT)
+    count(e, Counter.RESENT)
     note_proven_loss(e, job, slot, echoed)
     start_timer(e, job, slot)
-    if slot.unacked & SENT_CONTRIBUTION:
+    if slot.unacked & Sent.CONTRIBUTION:
         send_contribution(e, job, slot)
-    if slot.unacked & SENT_RESULT:
+    if slot.unacked & Sent.RESULT:
         send_ring_result(e, job, slot)

@@ -26,10 +26,10 @@ from fanin_nic.engine.records.accessors import (
     slot_index,
 )
 from fanin_nic.engine.records.function_table import abort, proceed
-from fanin_nic.engine.records.tables import Ahead, Counter, OutOfOrder
+from fanin_nic.engine.records.tables import Ahead, Counter, OutOfOrder, SlotState, Upward
 from fanin_nic.engine.records.trace import NODE_IN, RESULT, trace
 from fanin_nic.engine.segments.arrival import note_result, take_packet
-from fanin_nic.engine.segments.complete import ANSWERED, SENT, distribute, unicast_result
+from fanin_nic.engine.segments.complete import distribute, unicast_result
 from fanin_nic.engine.segments.delivery import deliver
 from fanin_nic.engine.segments.repair import abort_if_repair_fails
 from fanin_nic.engine.segments.rto import (
@@ -47,31 +47,16 @@ from fanin_nic.engine.segments.rto import (
     timer_lag,
 )
 from fanin_nic.engine.slots import slot_rule
-from fanin_nic.engine.slots.contribution import (
-    CLASS_ONE,
-    HAS_DATA,
-    WANTS_RESULT,
-    contributor_class,
-    describe,
-    order_of_node,
-)
+from fanin_nic.engine.slots.contribution import contributor_class, describe, order_of_node
 from fanin_nic.engine.slots.zero_copy import copy_referenced_data
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import copy, load_be32, load_u8, lowest_bit, store_be16, store_be32, store_u8
-from fanin_wire.abi import Status
-from fanin_wire.fields import WAIT_BODY, Opcode
+from fanin_wire.abi import ContributorClass, Status
+from fanin_wire.fields import WAIT_BODY, Flag, Opcode
 
-NEED, WAIT, PROBE = int(Opcode.NEED), int(Opcode.WAIT), int(Opcode.PROBE)
-DROP_STALE, DROP_DUPLICATE = int(Counter.DROP_STALE), int(Counter.DROP_DUPLICATE)
-DROP_SLOT, DROP_UNEXPECTED, DROP_LENGTH = int(Counter.DROP_SLOT), int(Counter.DROP_UNEXPECTED), int(Counter.DROP_LENGTH)
-RESENT = int(Counter.RESENT)
-PEER_LOST = int(Status.PEER_LOST)
-SENT_AHEAD = int(Ahead.SENT)
-OPEN, LOCAL, FINAL, DONE = slot_rule.OPEN, slot_rule.LOCAL, slot_rule.FINAL, slot_rule.DONE
 OLDEST_AGE, OLDEST_CHILD = U64(WAIT_BODY.byte_offset("oldest_age_us")), U64(WAIT_BODY.byte_offset("oldest_child"))
 WAIT_KIND = U64(WAIT_BODY.byte_offset("kind"))
 WAIT_SIZE = WAIT_BODY.size
-BY_ONE, BY_ALL = int(OutOfOrder.BY_ONE), int(OutOfOrder.BY_ALL)
 CROSSING = U64(2)  # a quarter of the first reorder time
 
 
@@ -80,11 +65,11 @@ def on_contribution(e, job, header, payload, source):
     slot = slot_at(e, slot_index(job, header.position))
     verdict = slot_rule.verdict(job, slot, header.position)
     if verdict == slot_rule.STALE:
-        count(e, DROP_STALE)
+        count(e, Counter.DROP_STALE)
     elif verdict == slot_rule.VIOLATION:
-        count(e, DROP_SLOT)
+        count(e, Counter.DROP_SLOT)
     elif verdict == slot_rule.CURRENT and slot.node_missing & bit_of(header.source) == ZERO:
-        count(e, DROP_DUPLICATE)
+        count(e, Counter.DROP_DUPLICATE)
         answer_repeated(e, job, slot, header, source)
     else:
         if verdict == slot_rule.REPLACE:
@@ -99,7 +84,7 @@ def accept(e, job, slot, header, payload):
     """Take the first contribution of a child: check it, compute it, clear the child's bit."""
     if take_packet(e, job, slot, header, payload, order_of_node(job, header.source)):
         header_prediction.store_prediction(e, job, slot, header, payload)
-        if header.flags & WANTS_RESULT:
+        if header.flags & Flag.WANTS_RESULT:
             slot.wants |= bit_of(header.source)
         note_group(job, slot, header.flags, header.source)
         trace(e, job, slot, NODE_IN, header.source)
@@ -111,9 +96,9 @@ def accept(e, job, slot, header, payload):
 def answer_repeated(e, job, slot, header, source):
     """A child sends again, or probes, a position that it has contributed to: it gets the result, if any. A middle
     device probes its own parent, once for all children, on behalf of the lowest."""
-    if slot.state == FINAL:
+    if slot.state == SlotState.FINAL:
         header_at(e, unicast_result(e, job, slot, U64(header.source), U64(slot.wants))).token = header.token
-    elif slot.state == LOCAL and lowest_bit(job.node_mask) == U64(header.source):
+    elif slot.state == SlotState.LOCAL and lowest_bit(job.node_mask) == U64(header.source):
         probe_above(e, job, slot)
 
 
@@ -122,7 +107,7 @@ def probe_above(e, job, slot):
     """PROBE for a slot to the device above, unless all before were in vain."""
     if abort_if_repair_fails(e, job, slot, False):
         return
-    header = header_at(e, slot_packet(e, job, slot, PROBE, job.parent_address))
+    header = header_at(e, slot_packet(e, job, slot, Opcode.PROBE, job.parent_address))
     header.source = job.parent_bit
     header.token = probe_token(e)
 
@@ -133,17 +118,17 @@ def on_probe(e, job, header, source):
     slot = slot_at(e, slot_index(job, header.position))
     verdict = slot_rule.verdict(job, slot, header.position)
     if verdict == slot_rule.STALE:
-        count(e, DROP_STALE)
+        count(e, Counter.DROP_STALE)
     elif verdict == slot_rule.VIOLATION:
-        count(e, DROP_SLOT)
+        count(e, Counter.DROP_SLOT)
     elif verdict == slot_rule.REPLACE or slot.node_missing & bit_of(header.source) != ZERO:
         note_loss(e, job)
-        reply(e, job, header, NEED, source)
+        reply(e, job, header, Opcode.NEED, source)
     elif crosses_result(e, job, slot):
         send_wait(e, job, slot, header, source)
     else:
         answer_repeated(e, job, slot, header, source)
-        if slot.state == FINAL:
+        if slot.state == SlotState.FINAL:
             note_loss(e, job)
         else:
             send_wait(e, job, slot, header, source)
@@ -154,8 +139,8 @@ def crosses_result(e, job, slot):
     """Whether the result that a PROBE asks for was sent just now, in a job without loss. A second copy would be payload
     on suspicion; the next PROBE fetches a lost one. Data that went ahead were not sent just now."""
     return (
-        not slot.ahead & SENT_AHEAD
-        and slot.state == FINAL
+        not slot.ahead & Ahead.SENT
+        and slot.state == SlotState.FINAL
         and e.now - slot.sent_at < e.reorder >> CROSSING
         and not is_lossy(e, job)
     )
@@ -164,10 +149,10 @@ def crosses_result(e, job, slot):
 @internal
 def send_wait(e, job, slot, header, source):
     """WAIT: others are missing. It names the child among them that was silent longest, and for how long."""
-    index = reply(e, job, header, WAIT, source)
+    index = reply(e, job, header, Opcode.WAIT, source)
     scope, missing = 0, U64(slot.node_missing)
     if (
-        missing == ZERO and slot.state != FINAL
+        missing == ZERO and slot.state != SlotState.FINAL
     ):  # all children are here: report the members that the device above waits for
         scope, missing = int(job.missing_kind), U64(job.missing)
     header_at(e, index).node_bitmap = missing
@@ -203,9 +188,9 @@ def most_silent(e, job, missing):
 @internal
 def awaits_result(slot, position):
     """Whether a slot has sent its partial of a position up and has no answer."""
-    if slot.position != position or slot.upward != SENT:
+    if slot.position != position or slot.upward != Upward.SENT:
         return False
-    return slot.state == LOCAL or slot.state == OPEN
+    return slot.state == SlotState.LOCAL or slot.state == SlotState.OPEN
 
 
 @internal
@@ -213,10 +198,10 @@ def on_result(e, job, header, payload):
     """Event: RESULT from the device above, taken only for a position that waits for it."""
     slot = slot_at(e, slot_index(job, header.position))
     if not awaits_result(slot, header.position):
-        count(e, DROP_UNEXPECTED)
+        count(e, Counter.DROP_UNEXPECTED)
         return
-    if slot.flags & header.flags & HAS_DATA and header.length != slot.length:
-        count(e, DROP_LENGTH)
+    if slot.flags & header.flags & Flag.HAS_DATA and header.length != slot.length:
+        count(e, Counter.DROP_LENGTH)
         return
     measure_rtt(e, job, header.token)
     if lacks_data(job, slot, header):
@@ -230,14 +215,14 @@ def on_result(e, job, header, payload):
     mark_out_of_order(e, job, slot)
     job.missing = ZERO  # not known yet for later positions
     note_result(slot, header)
-    if slot.state == OPEN:  # its data went up before the headers of all children were here
-        slot.upward = ANSWERED
-    elif job.node_mask == ZERO and header.flags & HAS_DATA:  # a NIC: straight into the memory of the ranks
+    if slot.state == SlotState.OPEN:  # its data went up before the headers of all children were here
+        slot.upward = Upward.ANSWERED
+    elif job.node_mask == ZERO and header.flags & Flag.HAS_DATA:  # a NIC: straight into the memory of the ranks
         trace(e, job, slot, RESULT, 0)
         deliver(e, job, slot, payload, slot.flags)
-        slot_rule.set_state(e, job, slot, DONE)
+        slot_rule.set_state(e, job, slot, SlotState.DONE)
     else:
-        if header.flags & HAS_DATA:
+        if header.flags & Flag.HAS_DATA:
             copy(payload_of(e, job, slot.position), payload, U64(slot.length))
         distribute(e, job, slot)
 
@@ -245,7 +230,7 @@ def on_result(e, job, header, payload):
 @internal
 def lacks_data(job, slot, header):
     """Whether a RESULT lacks data that went ahead of it, are wanted here, and have not come."""
-    if header.flags & HAS_DATA or header.status or contributor_class(slot.flags) != CLASS_ONE:
+    if header.flags & Flag.HAS_DATA or header.status or contributor_class(slot.flags) != ContributorClass.ONE:
         return False
     return wants_data(job, slot)
 
@@ -264,7 +249,7 @@ def ask_for_data(e, job, slot, header):
     if e.is_switch:
         probe_above(e, job, slot)
     else:
-        shorten_deadline(e, job, slot, BY_ONE)
+        shorten_deadline(e, job, slot, OutOfOrder.BY_ONE)
 
 
 @internal
@@ -272,10 +257,10 @@ def on_need(e, job, header):
     """Event: NEED. The device above lacks this device's contribution."""
     slot = slot_at(e, slot_index(job, header.position))
     if not awaits_result(slot, header.position):
-        count(e, DROP_UNEXPECTED)
+        count(e, Counter.DROP_UNEXPECTED)
         return
     measure_rtt(e, job, header.token)
-    count(e, RESENT)
+    count(e, Counter.RESENT)
     note_proven_loss(e, job, slot, header.token)
     start_timer(e, job, slot)
     copy_referenced_data(e, job, slot)
@@ -287,16 +272,16 @@ def on_wait(e, job, header, body):
     """Event: WAIT. The device above has the contribution and waits for others."""
     slot = slot_at(e, slot_index(job, header.position))
     if not awaits_result(slot, header.position):
-        count(e, DROP_UNEXPECTED)
+        count(e, Counter.DROP_UNEXPECTED)
         return
     measure_rtt(e, job, header.token)
     job.missing = header.node_bitmap
     job.missing_kind = scope_from_number_above(job, load_u8(body + WAIT_KIND))
     if U64(load_be32(body + OLDEST_AGE)) * U64(1000) > e.detection:
-        abort(e, job, PEER_LOST, scope_above(job), bit_of(load_u8(body + OLDEST_CHILD) & 63))
+        abort(e, job, Status.PEER_LOST, scope_above(job), bit_of(load_u8(body + OLDEST_CHILD) & 63))
         return
     if (
-        slot.out_of_order == BY_ALL and header.node_bitmap != ZERO
+        slot.out_of_order == OutOfOrder.BY_ALL and header.node_bitmap != ZERO
     ):  # its missing contributors have sent a later position
         note_loss(e, job)
     note_wait(e, job, slot)

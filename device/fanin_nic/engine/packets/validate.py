@@ -2,22 +2,21 @@
 
 from fanin_nic.engine.records.accessors import ONE, U64, count
 from fanin_nic.engine.records.tables import Counter, JobState
-from fanin_nic.engine.slots.arithmetic import CLASS_ALL, is_supported
-from fanin_nic.engine.slots.contribution import CLASS_ONE, HAS_DATA, contributor_class
+from fanin_nic.engine.slots.arithmetic import is_supported
+from fanin_nic.engine.slots.contribution import contributor_class
 from fanin_nic.native.compiled import internal
-
-ACTIVE, LEAVING = int(JobState.ACTIVE), int(JobState.LEAVING)
-DROP_SLOT, DROP_UNEXPECTED = int(Counter.DROP_SLOT), int(Counter.DROP_UNEXPECTED)
+from fanin_wire.abi import ContributorClass
+from fanin_wire.fields import Flag
 
 
 @internal
 def is_acceptable(e, job, header):
     """Whether a packet about a position is valid for its job; counts why not."""
-    if job.state != ACTIVE and job.state != LEAVING:
-        count(e, DROP_UNEXPECTED)
+    if job.state != JobState.ACTIVE and job.state != JobState.LEAVING:
+        count(e, Counter.DROP_UNEXPECTED)
         return False
     if not is_in_lease(job, header):
-        count(e, DROP_SLOT)
+        count(e, Counter.DROP_SLOT)
         return False
     return True
 
@@ -32,6 +31,6 @@ def is_in_lease(job, header):
 def is_computable(e, header):
     """Whether the device can compute with a packet's data. Those of a ONE position need no computing; NONE has none."""
     contributors = contributor_class(header.flags)
-    if header.flags & HAS_DATA == 0 or contributors == CLASS_ONE:
-        return contributors <= CLASS_ALL
-    return contributors == CLASS_ALL and is_supported(e, header.op, header.dtype)
+    if header.flags & Flag.HAS_DATA == 0 or contributors == ContributorClass.ONE:
+        return contributors <= ContributorClass.ALL
+    return contributors == ContributorClass.ALL and is_supported(e, header.op, header.dtype)

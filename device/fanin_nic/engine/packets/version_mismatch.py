@@ -14,24 +14,23 @@ from fanin_nic.native.compiled import internal
 from fanin_wire.abi import Status
 from fanin_wire.fields import Opcode
 
-CONFIG, CONFIG_ACK = int(Opcode.CONFIG), int(Opcode.CONFIG_ACK)
-CONFIGURING = int(JobState.CONFIGURING)
-VERSION_MISMATCH = int(Status.VERSION_MISMATCH)
-RX_FIRST, DROP_VERSION = int(Counter.RX_FIRST), int(Counter.DROP_VERSION)
-
 
 @internal
 def on_other_version(e, header, source):
     """Event: a packet of another version, of whose header only the common part can be understood."""
-    if header.opcode == CONFIG_ACK and header.status == VERSION_MISMATCH and is_awaited_answer(e, header, source):
-        count(e, RX_FIRST + (header.opcode & 15))
+    if (
+        header.opcode == Opcode.CONFIG_ACK
+        and header.status == Status.VERSION_MISMATCH
+        and is_awaited_answer(e, header, source)
+    ):
+        count(e, Counter.RX_FIRST + (header.opcode & 15))
         job = job_at(e, find_job(e, header.jid) - 1)
         job.peer_version = header.ceth_version
-        abort(e, job, VERSION_MISMATCH, 0, ZERO)
+        abort(e, job, Status.VERSION_MISMATCH, 0, ZERO)
         return
-    count(e, DROP_VERSION)
-    if header.opcode == CONFIG:
-        refuse_config(e, header, source, VERSION_MISMATCH, 0)
+    count(e, Counter.DROP_VERSION)
+    if header.opcode == Opcode.CONFIG:
+        refuse_config(e, header, source, Status.VERSION_MISMATCH, 0)
 
 
 @internal
@@ -42,4 +41,4 @@ def is_awaited_answer(e, header, source):
         return False
     job = job_at(e, found - 1)
     asked = job.next_address if forwards_config(job) else job.parent_address
-    return job.key == header.key and job.state == CONFIGURING and asked == source
+    return job.key == header.key and job.state == JobState.CONFIGURING and asked == source

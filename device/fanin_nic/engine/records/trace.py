@@ -8,7 +8,6 @@ from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.tap import reserve, segment_at, tap_at
 from fanin_wire.tap import Record, Step
 
-SEGMENT = int(Record.SEGMENT)
 FREED, OPENED, HELD, RESULT, POSTED, RANK_IN = (int(step) for step in list(Step)[:6])
 NODE_IN, COMPLETE, SENT, WRITTEN, REDUCED, ENDED = (int(step) for step in list(Step)[6:])
 
@@ -36,6 +35,6 @@ def record(e, job, step, position, mid, count, who):
     place = reserve(tap, 1)
     if place:
         segment = segment_at(place)
-        segment.time, segment.kind, segment.detail = e.now, SEGMENT, step
+        segment.time, segment.kind, segment.detail = e.now, Record.SEGMENT, step
         segment.jid, segment.position, segment.mid = job.jid, position, mid
         segment.count, segment.who = count, who

@@ -42,25 +42,17 @@ from fanin_nic.engine.records.geometry import (
     source_of,
     wants,
 )
+from fanin_nic.engine.records.tables import Counter
 from fanin_nic.engine.records.trace import REDUCED, trace_run
 from fanin_nic.engine.segments.delivery import arrival_limit, bypasses_caches, is_lowest_rank
-from fanin_nic.engine.slots.arithmetic import (
-    CLASS_ALL,
-    accumulate,
-    elements_of,
-    finish_result,
-    is_computed_wide,
-    kernel_address,
-)
-from fanin_nic.engine.slots.contribution import CLASS_ONE, SEGMENTS, contributor_class, describe
+from fanin_nic.engine.slots.arithmetic import accumulate, elements_of, finish_result, is_computed_wide, kernel_address
+from fanin_nic.engine.slots.contribution import contributor_class, describe
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import address_of, call_kernel, copy, count_bits, lowest_bit
 from fanin_nic.native.streaming import spread
 from fanin_wire.abi import ContributorClass
 from fanin_wire.fields import CLASS_SHIFT
 
-CLASS_NONE = int(ContributorClass.NONE)
-REDUCE, SOURCE, TARGET = int(ActionKind.REDUCE), int(ActionKind.SOURCE), int(ActionKind.TARGET)
 # Bytes of a block. Large blocks need fewer calls; only small ones let reads from memory and writes overlap.
 BLOCK, BLOCK_OF_MEMORY = U64(2048), U64(512)
 REMOTE, ACTION_SIZE = U64(ACTION.fields["remote"][1]), U64(ACTION.itemsize)  # type: ignore[index]
@@ -74,9 +66,6 @@ class ReduceMode(enum.IntEnum):
     BUFFERED = 0  # through a slot
     WAIT = 1  # for other ranks, which are to post it or are behind
     DIRECT = 2
-
-
-BUFFERED, WAIT, DIRECT = (int(reduce_mode) for reduce_mode in ReduceMode)
 
 
 @internal
@@ -94,7 +83,7 @@ def is_node_local(job):
 def is_mapped(request):
     """Whether source and destination of a request are mapped here."""
     in_place = not request.source_process and not request.destination_process
-    return in_place and request.length != ZERO and not request.poison and request.contributors != CLASS_NONE
+    return in_place and request.length != ZERO and not request.poison and request.contributors != ContributorClass.NONE
 
 
 @internal
@@ -108,7 +97,7 @@ def is_same_segment(one, one_read, other, other_read):
 @internal
 def is_short(job, request):
     """Whether a message is one short segment, as all that arrive early must be."""
-    most = arrival_limit(job) if request.contributors == CLASS_ONE else SHORT_BYTES
+    most = arrival_limit(job) if request.contributors == ContributorClass.ONE else SHORT_BYTES
     return request.count == 1 and request.length <= most
 
 
@@ -120,35 +109,35 @@ def reduce_mode(e, job, request, read):
     posted the segment, one open position is enough to show the missing ones.
     """
     if not is_node_local(job) or is_short(job, request) or not is_mapped(request):
-        return BUFFERED
+        return ReduceMode.BUFFERED
     position = U64(request.first + read) & U64(0xFFFFFFFF)
-    mode, sources, ranks = DIRECT, 0, U64(job.rank_mask)
+    mode, sources, ranks = ReduceMode.DIRECT, 0, U64(job.rank_mask)
     while ranks:
         rank = lowest_bit(ranks)
         ranks &= ranks - ONE
         if not job.queue[rank]:
-            return BUFFERED
+            return ReduceMode.BUFFERED
         index = job.queue[rank] - 1
         queue = queue_at(e, index)
         if distance(queue.position, position) <= 0:
             if not job.in_flight:
-                return BUFFERED
-            mode = WAIT
+                return ReduceMode.BUFFERED
+            mode = ReduceMode.WAIT
             continue
         if queue.read == queue.tail:
-            return BUFFERED
+            return ReduceMode.BUFFERED
         other = request_at(e, next_request(e, index))
         ahead = distance(other.first + queue.read_segments, position)
         if ahead > 0 or not is_mapped(other):
-            return BUFFERED
+            return ReduceMode.BUFFERED
         if ahead < 0:
-            mode = WAIT
+            mode = ReduceMode.WAIT
         elif not is_same_segment(request, read, other, queue.read_segments):
-            return BUFFERED
+            return ReduceMode.BUFFERED
         else:
             sources += brings(other, entry_of(queue, rank), U64(request.sid + read))
-    if mode == DIRECT and request.contributors == CLASS_ONE and sources != 1:
-        return BUFFERED
+    if mode == ReduceMode.DIRECT and request.contributors == ContributorClass.ONE and sources != 1:
+        return ReduceMode.BUFFERED
     return mode
 
 
@@ -189,7 +178,7 @@ def append_reduce(e, job, request, read):
     length = place_in_message(request, last) + segment_length(request, last) - place_in_message(request, first)
     mark_slots(e, job, request, first, position, segments)
     trace_run(e, job, REDUCED, position, request.mid, segments, 0)
-    action = action_at(e, append(e, REDUCE))
+    action = action_at(e, append(e, ActionKind.REDUCE))
     action.queue = job.queue[lowest_bit(U64(job.rank_mask))] - 1
     action.payload = payload_of(e, job, position)
     action.position = position
@@ -197,7 +186,7 @@ def append_reduce(e, job, request, read):
     append_sources(e, job, action, first)
     append_targets(e, job, action, first)
     complete_segments(e, job, segments)
-    add(e, SEGMENTS, segments * int64(action.count))
+    add(e, Counter.SEGMENTS, segments * int64(action.count))
     return segments * int64(action.count)
 
 
@@ -223,7 +212,7 @@ def append_sources(e, job, reduction, first):
         index = job.queue[rank] - 1
         request, entry = request_at(e, next_request(e, index)), entry_of(queue_at(e, index), rank)
         if brings(request, entry, first):
-            action = action_at(e, append(e, SOURCE))
+            action = action_at(e, append(e, ActionKind.SOURCE))
             action.queue = index
             action.length = reduction.length
             action.remote = source_of(request, entry, first)
@@ -240,7 +229,7 @@ def append_targets(e, job, reduction, first):
         index = job.queue[rank] - 1
         request, entry = request_at(e, next_request(e, index)), entry_of(queue_at(e, index), rank)
         if wants(request, entry, first):
-            action = action_at(e, append(e, TARGET))
+            action = action_at(e, append(e, ActionKind.TARGET))
             action.queue = index
             action.length = reduction.length
             action.remote = destination_of(request, entry, first)
@@ -297,7 +286,7 @@ def reduce(e, index):
 def reduce_block(e, slot, target, sources, count, done, elements):
     """Compute the block behind the first `done` bytes, of `elements` elements, at address `target`."""
     copy(target, action_at(e, sources).remote + done, U64(slot.length))
-    if contributor_class(slot.flags) != CLASS_ALL:  # one rank's data are the result
+    if contributor_class(slot.flags) != ContributorClass.ALL:  # one rank's data are the result
         return
     if is_computed_wide(e, slot.op, slot.dtype):
         for number in range(1, count):

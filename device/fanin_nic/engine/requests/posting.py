@@ -37,26 +37,17 @@ from fanin_nic.native.memory import address_of, copy, fill_zero, lowest_bit
 from fanin_wire import abi
 from fanin_wire.abi import Access, ContributorClass, Status, WqeFlag, WqeOpcode
 
-ACTIVE, ABORTED = int(JobState.ACTIVE), int(JobState.ABORTED)
-COLLECTIVE, QUERY = int(WqeOpcode.COLLECTIVE), int(WqeOpcode.QUERY)
-SIGNALED, ADDRESS_LIST = int(WqeFlag.SIGNALED), int(WqeFlag.ADDRESS_LIST)
-INLINE, FENCE, LONG = int(WqeFlag.INLINE), int(WqeFlag.FENCE), int(WqeFlag.LONG)
-KNOWN_FLAGS = SIGNALED | ADDRESS_LIST | INLINE | FENCE | LONG
+KNOWN_FLAGS = (
+    int(WqeFlag.SIGNALED) | int(WqeFlag.ADDRESS_LIST) | int(WqeFlag.INLINE) | int(WqeFlag.FENCE) | int(WqeFlag.LONG)
+)
 ADDRESS = U64(abi.WQE.fields["address"][1])  # type: ignore[index]
 ADDRESS_SIZE = U64(abi.ADDRESS.itemsize)
 SOURCE = U64(abi.ADDRESS.fields["source"][1])  # type: ignore[index]
-CLASS_NONE, CLASS_ALL = int(ContributorClass.NONE), int(ContributorClass.ALL)
-READ, WRITE = int(Access.READ), int(Access.WRITE)
-SUCCESS, INVALID_REQUEST = int(Status.SUCCESS), int(Status.INVALID_REQUEST)
-NOT_SUPPORTED, BUFFER_ERROR = int(Status.NOT_SUPPORTED), int(Status.BUFFER_ERROR)
-NOT_CONFIGURED, LOCAL_PROTECTION_ERROR = int(Status.NOT_CONFIGURED), int(Status.LOCAL_PROTECTION_ERROR)
-REQUESTS = int(Counter.REQUESTS)
 REQUEST_SIZE = U64(REQUEST.itemsize)
 MILLISECOND = U64(1_000_000)
 LONG_BYTES = U64(abi.LONG_BYTES)
 MIN_CHUNK, MAX_INLINE = abi.MIN_WQE_CHUNK, abi.MAX_INLINE
 MAX_SEGMENTS = U64(0x3FFFFFFF)  # of one message: far from the wrap of positions
-NOT_OFFLOADED = int(Counter.NOT_OFFLOADED)
 
 
 @internal
@@ -71,7 +62,7 @@ def post(e, queue_index, wqe_address):
     """Event: a WQE, copied from the client's ring to `wqe_address`, after `can_post`."""
     queue = queue_at(e, queue_index)
     wqe = wqe_at(wqe_address)
-    if wqe.opcode == QUERY:
+    if wqe.opcode == WqeOpcode.QUERY:
         answer_query(e, queue_index, wqe)
         return
     index = request_index(e, queue_index, queue.tail)
@@ -80,25 +71,25 @@ def post(e, queue_index, wqe_address):
     request.list = list_distance(e, index)
     request.wr_id = wqe.wr_id
     request.opcode = wqe.opcode
-    request.signaled = wqe.flags & SIGNALED
+    request.signaled = wqe.flags & WqeFlag.SIGNALED
     request.mid = wqe.mid
-    count(e, REQUESTS)
-    if wqe.opcode != COLLECTIVE:  # it takes no position, so only it is refused, and the job goes on
-        count(e, NOT_OFFLOADED)
-        complete_request(e, queue_index, request, NOT_SUPPORTED, 0, ZERO)
+    count(e, Counter.REQUESTS)
+    if wqe.opcode != WqeOpcode.COLLECTIVE:  # it takes no position, so only it is refused, and the job goes on
+        count(e, Counter.NOT_OFFLOADED)
+        complete_request(e, queue_index, request, Status.NOT_SUPPORTED, 0, ZERO)
         return
-    if not queue.job or job_at(e, queue.job - 1).state < ACTIVE:
-        complete_request(e, queue_index, request, NOT_CONFIGURED, 0, ZERO)
+    if not queue.job or job_at(e, queue.job - 1).state < JobState.ACTIVE:
+        complete_request(e, queue_index, request, Status.NOT_CONFIGURED, 0, ZERO)
         return
     job = job_at(e, queue.job - 1)
     queue.tail += 1
-    if job.state != ACTIVE:
+    if job.state != JobState.ACTIVE:
         request.count = ONE  # never done: `drain` completes it in its turn, with the status of the job
         return
     status = check_request(e, job, queue, wqe)
     if status:
-        if status == NOT_SUPPORTED:
-            count(e, NOT_OFFLOADED)
+        if status == Status.NOT_SUPPORTED:
+            count(e, Counter.NOT_OFFLOADED)
         abort(e, job, status, 0, queue.rank_bitmap)
         return
     fill_request(e, job, queue, wqe, request)
@@ -113,43 +104,49 @@ def post(e, queue_index, wqe_address):
 @internal
 def check_request(e, job, queue, wqe):
     """Returns SUCCESS, or the status of a fault."""
-    if wqe.contributors > CLASS_ALL:
-        return NOT_SUPPORTED
+    if wqe.contributors > ContributorClass.ALL:
+        return Status.NOT_SUPPORTED
     if wqe.jid != job.jid or wqe.route != job.route or wqe.flags & ~KNOWN_FLAGS:
-        return INVALID_REQUEST
+        return Status.INVALID_REQUEST
     if not is_power_of_two(wqe.chunk) or not MIN_CHUNK <= wqe.chunk <= job.chunk:
-        return INVALID_REQUEST
+        return Status.INVALID_REQUEST
     if wqe.rank_bitmap != queue.rank_bitmap or wqe.address_count != queue.rank_count:
-        return INVALID_REQUEST
+        return Status.INVALID_REQUEST
     if job.node_count <= MAX_CHILDREN and wqe.node_bitmap != all_nodes(job):
-        return INVALID_REQUEST
-    if (wqe.address_count > 1) != (wqe.flags & ADDRESS_LIST != 0) or (wqe.flags & INLINE and wqe.address_count > 1):
-        return INVALID_REQUEST
+        return Status.INVALID_REQUEST
+    if (wqe.address_count > 1) != (wqe.flags & WqeFlag.ADDRESS_LIST != 0) or (
+        wqe.flags & WqeFlag.INLINE and wqe.address_count > 1
+    ):
+        return Status.INVALID_REQUEST
     status = check_message(e, job, wqe)
-    if status == SUCCESS and wqe.seg != U64(queue.position) & (U64(job.slots) - ONE):
-        return BUFFER_ERROR
+    if status == Status.SUCCESS and wqe.seg != U64(queue.position) & (U64(job.slots) - ONE):
+        return Status.BUFFER_ERROR
     return status
 
 
 @internal
 def check_message(e, job, wqe):
     """Check the op, type, blocks and segments of a message. Returns SUCCESS, or the status of a fault."""
-    if wqe.contributors == CLASS_NONE:
-        return SUCCESS if wqe.length == ZERO and wqe.segments == 1 else INVALID_REQUEST
+    if wqe.contributors == ContributorClass.NONE:
+        return Status.SUCCESS if wqe.length == ZERO and wqe.segments == 1 else Status.INVALID_REQUEST
     size = itemsize(e, wqe.dtype)
-    if wqe.contributors == CLASS_ALL and not is_supported(e, wqe.op, wqe.dtype):
-        return NOT_SUPPORTED
+    if wqe.contributors == ContributorClass.ALL and not is_supported(e, wqe.op, wqe.dtype):
+        return Status.NOT_SUPPORTED
     if size == ZERO:
-        return NOT_SUPPORTED
+        return Status.NOT_SUPPORTED
     if wqe.length == ZERO:
-        return SUCCESS if wqe.segments == 0 else INVALID_REQUEST
+        return Status.SUCCESS if wqe.segments == 0 else Status.INVALID_REQUEST
     segment = segment_bytes(e, job, wqe.chunk, wqe.op, wqe.dtype, wqe.contributors)
     if wqe.block == ZERO or wqe.block > wqe.length or wqe.length % size or wqe.block % size or segment % size:
-        return INVALID_REQUEST
+        return Status.INVALID_REQUEST
     if wqe.length // segment + wqe.length // wqe.block >= MAX_SEGMENTS:
-        return INVALID_REQUEST
+        return Status.INVALID_REQUEST
     end = U64(wqe.sid) + U64(wqe.segments)
-    return SUCCESS if wqe.segments and end <= segments_of(wqe.length, wqe.block, segment) else INVALID_REQUEST
+    return (
+        Status.SUCCESS
+        if wqe.segments and end <= segments_of(wqe.length, wqe.block, segment)
+        else Status.INVALID_REQUEST
+    )
 
 
 @internal
@@ -165,9 +162,9 @@ def fill_request(e, job, queue, wqe, request):
     request.per_block = max(ONE, quotient_up(wqe.block, request.segment))
     request.count = wqe.segments
     request.first = queue.position
-    request.fence = wqe.flags & FENCE != 0
-    request.inline = wqe.flags & INLINE != 0
-    request.is_long = wqe.flags & LONG != 0 or wqe.length >= LONG_BYTES
+    request.fence = wqe.flags & WqeFlag.FENCE != 0
+    request.inline = wqe.flags & WqeFlag.INLINE != 0
+    request.is_long = wqe.flags & WqeFlag.LONG != 0 or wqe.length >= LONG_BYTES
     queue.position += request.count
     if wqe.deadline_ms:
         request.deadline = e.now + U64(wqe.deadline_ms) * MILLISECOND
@@ -180,12 +177,12 @@ def translate_addresses(e, queue, wqe, wqe_address, request):
     step, and all members get the status."""
     place = wqe_address + ADDRESS
     request.addresses = wqe.address_count
-    if wqe.flags & ADDRESS_LIST:
+    if wqe.flags & WqeFlag.ADDRESS_LIST:
         pointer = address_record(place).source
         size = U64(wqe.address_count) * ADDRESS_SIZE
-        found = find_region(e, queue.client, wqe.source_lkey, pointer, size, READ)
+        found = find_region(e, queue.client, wqe.source_lkey, pointer, size, Access.READ)
         if not found or region_at(e, found - 1).mapped == ZERO:
-            request.poison = LOCAL_PROTECTION_ERROR
+            request.poison = Status.LOCAL_PROTECTION_ERROR
             return
         place = translate(e, region_at(e, found - 1), pointer)
     for entry in range(wqe.address_count):
@@ -202,28 +199,28 @@ def translate_address(e, queue, wqe, request, entry):
     address = address_record(address_place(request, entry))
     blocks = blocks_of(request.length, request.block)
     if U64(address.source_first) + U64(address.source_blocks) > blocks:
-        return INVALID_REQUEST
+        return Status.INVALID_REQUEST
     if U64(address.destination_first) + U64(address.destination_blocks) > blocks:
-        return INVALID_REQUEST
-    if request.contributors == CLASS_ALL and U64(address.source_blocks) != blocks:
-        return INVALID_REQUEST
+        return Status.INVALID_REQUEST
+    if request.contributors == ContributorClass.ALL and U64(address.source_blocks) != blocks:
+        return Status.INVALID_REQUEST
     brought = range_bytes(request.length, request.block, address.source_first, address.source_blocks)
     wanted = range_bytes(request.length, request.block, address.destination_first, address.destination_blocks)
     if request.inline and brought > U64(MAX_INLINE):
-        return INVALID_REQUEST
+        return Status.INVALID_REQUEST
     if wanted:
-        found = find_region(e, queue.client, wqe.destination_lkey, address.destination, wanted, WRITE)
+        found = find_region(e, queue.client, wqe.destination_lkey, address.destination, wanted, Access.WRITE)
         if not found:
-            return LOCAL_PROTECTION_ERROR
+            return Status.LOCAL_PROTECTION_ERROR
         address.destination = translate(e, region_at(e, found - 1), address.destination)
         request.destination_process = process_of(region_at(e, found - 1), queue.client)
     if brought and not request.inline:
-        found = find_region(e, queue.client, wqe.source_lkey, address.source, brought, READ)
+        found = find_region(e, queue.client, wqe.source_lkey, address.source, brought, Access.READ)
         if not found:
-            return LOCAL_PROTECTION_ERROR
+            return Status.LOCAL_PROTECTION_ERROR
         address.source = translate(e, region_at(e, found - 1), address.source)
         request.source_process = process_of(region_at(e, found - 1), queue.client)
-    return SUCCESS
+    return Status.SUCCESS
 
 
 @internal
@@ -233,7 +230,7 @@ def drain(e, queue_index, budget):
     if not queue.active or not queue.job or queue.head == queue.tail:
         return False
     job = job_at(e, queue.job - 1)
-    if job.state != ABORTED:
+    if job.state != JobState.ABORTED:
         return False
     flush(e, queue_index, job.status, job.missing_kind, U64(job.missing), budget)
     return True

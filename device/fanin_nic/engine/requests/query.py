@@ -21,11 +21,6 @@ from fanin_nic.engine.segments.rto import awaits_answer, back_off
 from fanin_nic.native.compiled import internal
 from fanin_wire.abi import Status, WqeOpcode
 
-COMPLETE = int(ActionKind.COMPLETE)
-QUERY = int(WqeOpcode.QUERY)
-ACTIVE = int(JobState.ACTIVE)
-SUCCESS, PENDING = int(Status.SUCCESS), int(Status.PENDING)
-
 
 @internal
 def find_message(e, queue_index, mid):
@@ -40,7 +35,7 @@ def find_message(e, queue_index, mid):
 @internal
 def ask_above(e, job, slot):
     """No missing member is known: PROBE the device above, so that the next query can name one."""
-    if awaits_answer(slot) and not slot.unacked and slot.retries == 0 and job.state == ACTIVE:
+    if awaits_answer(slot) and not slot.unacked and slot.retries == 0 and job.state == JobState.ACTIVE:
         probe_above(e, job, slot)
         back_off(e, job, slot)
 
@@ -50,18 +45,18 @@ def answer_query(e, queue_index, wqe):
     """Append one completion: PENDING with positions done and members missing; SUCCESS for a message not in flight."""
     queue = queue_at(e, queue_index)
     found = find_message(e, queue_index, wqe.mid)
-    action = action_at(e, append(e, COMPLETE))
+    action = action_at(e, append(e, ActionKind.COMPLETE))
     action.queue = queue_index
     action.count = queue.qp
-    action.opcode = QUERY
+    action.opcode = WqeOpcode.QUERY
     action.wr_id = wqe.wr_id
     action.mid = wqe.mid
-    action.status = SUCCESS
+    action.status = Status.SUCCESS
     if queue.job:
         action.jid = job_at(e, queue.job - 1).jid
     if found and queue.job:
         request = request_at(e, request_index(e, queue_index, found - U64(1)))
-        action.status = PENDING
+        action.status = Status.PENDING
         action.position = request.done
         action.byte_length = bytes_of(request, request.done)
         job = job_at(e, queue.job - 1)

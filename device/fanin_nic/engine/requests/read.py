@@ -27,7 +27,7 @@ from fanin_nic.engine.records.actions import READ_BYTES, ActionKind
 from fanin_nic.engine.records.function_table import proceed
 from fanin_nic.engine.records.geometry import brings, place_in_message, segment_length, source_of
 from fanin_nic.engine.records.tables import JobState, SlotState
-from fanin_nic.engine.requests.local_reduce import DIRECT, WAIT, advance, append_reduce, reduce_mode
+from fanin_nic.engine.requests.local_reduce import ReduceMode, advance, append_reduce, reduce_mode
 from fanin_nic.engine.segments.delivery import arrival_limit
 from fanin_nic.engine.segments.local_contribution import begin, contribute_rank
 from fanin_nic.engine.segments.rto import is_lossy
@@ -37,13 +37,8 @@ from fanin_nic.native.memory import count_bits, lowest_bit
 from fanin_wire import abi
 from fanin_wire.abi import ContributorClass, Route
 
-ACTIVE = int(JobState.ACTIVE)
-OPEN, DONE = int(SlotState.OPEN), int(SlotState.DONE)
-RING = int(Route.RING)
-CLASS_ONE, CLASS_ALL = int(ContributorClass.ONE), int(ContributorClass.ALL)
 ARRIVAL_UNIT, ARRIVAL_UNITS = U64(abi.ARRIVAL_UNIT), U64(abi.ARRIVAL_UNITS)
 ARRIVAL_HEAD = U64(abi.ARRIVAL.itemsize)
-DMA_READ = int(ActionKind.DMA_READ)
 
 
 @internal
@@ -52,7 +47,7 @@ def has_work(e, queue_index):
     if not queue.active or queue.reading or queue.read == queue.tail or not queue.job:
         return False
     job = job_at(e, queue.job - 1)
-    if job.state != ACTIVE:
+    if job.state != JobState.ACTIVE:
         return False
     request = request_at(e, request_index(e, queue_index, queue.read))
     if (
@@ -71,7 +66,7 @@ def is_far_ahead(job, request):
     If it did not fit there, it would cost its receiver a round trip. All positions between count as messages of this
     length, so behind a long message a short one waits too long. In a ring nothing goes ahead.
     """
-    if job.route == RING or request.contributors != CLASS_ONE:
+    if job.route == Route.RING or request.contributors != ContributorClass.ONE:
         return False
     if request.count != 1 or request.length > arrival_limit(job):
         return False
@@ -85,12 +80,12 @@ def in_window(e, job, position, begun):
     this rank, so the whole window counts."""
     if distance(position, job.base) >= job.window:
         return False
-    if job.route == RING or job.in_flight + begun < max(1, job.window * 3 // 4) or not is_lossy(e, job):
+    if job.route == Route.RING or job.in_flight + begun < max(1, job.window * 3 // 4) or not is_lossy(e, job):
         return True
     if distance(position, job.base) == 0:  # data that came ahead for later positions may be in flight
         return True
     slot = slot_at(e, slot_index(job, position))
-    return distance(slot.position, position) == 0 and slot.state != DONE  # another rank has started it
+    return distance(slot.position, position) == 0 and slot.state != SlotState.DONE  # another rank has started it
 
 
 @internal
@@ -110,9 +105,9 @@ def serve(e, queue_index, budget):
         else:
             job, segment = job_at(e, queue.job - 1), queue.read_segments
             how = reduce_mode(e, job, request, segment)
-            if how == WAIT:
+            if how == ReduceMode.WAIT:
                 break
-            if how == DIRECT:
+            if how == ReduceMode.DIRECT:
                 served += append_reduce(e, job, request, segment)
                 continue
             advance(queue, request, 1)
@@ -134,7 +129,9 @@ def waits_for_turn(e, queue, request):
 @internal
 def has_ranks_before(job, queue, request):
     """Whether ranks before those of a queue must have brought their data."""
-    return job.flags & REPRODUCIBLE and request.contributors == CLASS_ALL and ranks_before(job, queue) != ZERO
+    return (
+        job.flags & REPRODUCIBLE and request.contributors == ContributorClass.ALL and ranks_before(job, queue) != ZERO
+    )
 
 
 @internal
@@ -147,7 +144,7 @@ def ranks_before(job, queue):
 def is_its_turn(e, job, queue, position):
     """Whether all ranks before those of a queue have brought what they have for a position."""
     slot = slot_at(e, slot_index(job, position))
-    if distance(slot.position, position) != 0 or slot.state != OPEN:
+    if distance(slot.position, position) != 0 or slot.state != SlotState.OPEN:
         return False
     return slot.rank_missing & ranks_before(job, queue) == ZERO
 
@@ -174,7 +171,7 @@ def contribute_all(e, queue_index, request, number):
     for entry in range(request.addresses):
         place = source_of(request, entry, U64(request.sid) + U64(number))
         contribute_rank(e, queue_index, request, number, entry, place)
-        if job.state != ACTIVE:
+        if job.state != JobState.ACTIVE:
             return
 
 
@@ -220,7 +217,7 @@ def start_read(e, queue_index, request):
     for entry in range(request.addresses):
         if not brings(request, entry, first):
             continue
-        action = action_at(e, append(e, DMA_READ))
+        action = action_at(e, append(e, ActionKind.DMA_READ))
         action.queue = queue_index
         action.remote = source_of(request, entry, first)
         action.process = request.source_process
@@ -243,7 +240,7 @@ def contribute_run(e, queue_index, request, start, segments, entry, address):
     for k in range(segments):
         place = address + place_in_message(request, U64(request.sid) + U64(start + k)) - origin
         contribute_rank(e, queue_index, request, start + k, entry, place)
-        if job.state != ACTIVE:
+        if job.state != JobState.ACTIVE:
             return
 
 
@@ -255,7 +252,7 @@ def finish_read(e, queue_index, position, segments, entry, address, status):
         return
     job = job_at(e, queue.job - 1)
     request = request_at(e, request_index(e, queue_index, queue.read))
-    if job.state != ACTIVE or position != U64(request.first + queue.read_segments) & U64(0xFFFFFFFF):
+    if job.state != JobState.ACTIVE or position != U64(request.first + queue.read_segments) & U64(0xFFFFFFFF):
         return
     if status:
         request.poison = max(request.poison, status)

@@ -6,27 +6,21 @@ from fanin_nic.engine.output.encapsulate import copy_result, send_contribution, 
 from fanin_nic.engine.output.multicast import goes_to_group
 from fanin_nic.engine.records.accessors import ONE, U64, ZERO, bit_of, child_at, child_index, header_at, payload_of
 from fanin_nic.engine.records.function_table import abort
-from fanin_nic.engine.records.tables import Ahead, Sent, Upward
+from fanin_nic.engine.records.tables import Ahead, Sent, SlotState, Upward
 from fanin_nic.engine.records.trace import COMPLETE, trace
 from fanin_nic.engine.segments.data_ahead import goes_ahead_now, send_ahead
 from fanin_nic.engine.segments.delivery import deliver
 from fanin_nic.engine.segments.rto import start_timer
 from fanin_nic.engine.slots import slot_rule
 from fanin_nic.engine.slots.arithmetic import convert_partial, finish_result
-from fanin_nic.engine.slots.contribution import HAS_DATA, WANTS_RESULT, contributor_class, fold_rest, is_one_with_data
+from fanin_nic.engine.slots.contribution import contributor_class, fold_rest, is_one_with_data
 from fanin_nic.engine.slots.slot_rule import waits_for_departed
 from fanin_nic.engine.slots.zero_copy import data_address
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import lowest_bit
 from fanin_wire.abi import ContributorClass, JobFlag, Route, Status
+from fanin_wire.fields import Flag
 
-DONE, LOCAL, FINAL = slot_rule.DONE, slot_rule.LOCAL, slot_rule.FINAL
-SENT_CONTRIBUTION, SENT_RESULT = int(Sent.CONTRIBUTION), int(Sent.RESULT)
-NOTHING, SENT, ANSWERED = (int(state) for state in Upward)
-SENT_AHEAD, RECEIVED = int(Ahead.SENT), int(Ahead.RECEIVED)
-RING = int(Route.RING)
-CLASS_NONE, CLASS_ALL = int(ContributorClass.NONE), int(ContributorClass.ALL)
-OP_MISMATCH = int(Status.OP_MISMATCH)
 FIXED_START = int(JobFlag.FIXED_START | JobFlag.REPRODUCIBLE_SHAPE)
 
 
@@ -36,16 +30,16 @@ def complete(e, job, slot):
     trace(e, job, slot, COMPLETE, 0)
     if not slot.status:
         fold_rest(e, job, slot)
-    if job.route == RING and slot.nodes & ~bit_of(job.node_index) != ZERO:
+    if job.route == Route.RING and slot.nodes & ~bit_of(job.node_index) != ZERO:
         note_wants(job, slot)
         forward(e, job, slot)
-        slot.unacked |= SENT_CONTRIBUTION
+        slot.unacked |= Sent.CONTRIBUTION
     elif not job.has_parent:
         complete_at_root(e, job, slot)
-    elif slot.upward == ANSWERED:
+    elif slot.upward == Upward.ANSWERED:
         distribute(e, job, slot)
-    elif slot.upward == SENT:
-        slot_rule.set_state(e, job, slot, LOCAL)
+    elif slot.upward == Upward.SENT:
+        slot_rule.set_state(e, job, slot, SlotState.LOCAL)
     else:
         send_up(e, job, slot)
 
@@ -53,7 +47,7 @@ def complete(e, job, slot):
 @internal
 def note_wants(job, slot):
     """Ring: this node wants the result, unless it holds it already."""
-    if slot.flags & WANTS_RESULT and not is_one_with_data(slot):
+    if slot.flags & Flag.WANTS_RESULT and not is_one_with_data(slot):
         slot.wants |= bit_of(job.node_index)
 
 
@@ -61,7 +55,7 @@ def note_wants(job, slot):
 def send_up(e, job, slot):
     """The partial goes to the device above. Data that need not wait for the result go down as well."""
     forward(e, job, slot)
-    slot.upward = SENT
+    slot.upward = Upward.SENT
     if goes_ahead_now(job, slot):
         send_ahead(e, job, slot)
 
@@ -71,20 +65,20 @@ def send_up_ahead(e, job, slot):
     """Send the data of a ONE position up without waiting for the headers of the other children."""
     start_timer(e, job, slot)
     send_contribution(e, job, slot)
-    slot.upward = SENT
+    slot.upward = Upward.SENT
 
 
 @internal
 def may_go_up(slot):
     """Whether a slot's data have neither gone up nor come from above."""
-    return slot.upward == NOTHING and not slot.ahead & RECEIVED
+    return slot.upward == Upward.NOTHING and not slot.ahead & Ahead.RECEIVED
 
 
 @internal
 def forward(e, job, slot):
     """Send the partial to the device above or the next node, and keep it until the result comes."""
-    slot_rule.set_state(e, job, slot, LOCAL)
-    if contributor_class(slot.flags) == CLASS_ALL and slot.flags & HAS_DATA and not slot.status:
+    slot_rule.set_state(e, job, slot, SlotState.LOCAL)
+    if contributor_class(slot.flags) == ContributorClass.ALL and slot.flags & Flag.HAS_DATA and not slot.status:
         convert_partial(e, job, slot, payload_of(e, job, slot.position))
     start_timer(e, job, slot)
     send_contribution(e, job, slot)
@@ -94,10 +88,10 @@ def forward(e, job, slot):
 def complete_at_root(e, job, slot):
     """This device is the last to add: round once, then distribute the result."""
     contributors = contributor_class(slot.flags)
-    if slot.status == 0 and contributors == CLASS_ALL and slot.flags & HAS_DATA:
+    if slot.status == 0 and contributors == ContributorClass.ALL and slot.flags & Flag.HAS_DATA:
         finish_result(e, slot, payload_of(e, job, slot.position), slot.contributions > ONE)
-    elif slot.status == 0 and contributors != CLASS_NONE and not slot.flags & HAS_DATA:
-        abort(e, job, OP_MISMATCH, 0, job.rank_mask)  # each rank takes another rank for the contributor
+    elif slot.status == 0 and contributors != ContributorClass.NONE and not slot.flags & Flag.HAS_DATA:
+        abort(e, job, Status.OP_MISMATCH, 0, job.rank_mask)  # each rank takes another rank for the contributor
         return
     distribute(e, job, slot)
 
@@ -105,15 +99,15 @@ def complete_at_root(e, job, slot):
 @internal
 def distribute(e, job, slot):
     """The slot holds the result: give it to the ranks here and the devices below, or pass it round the ring."""
-    slot_rule.set_state(e, job, slot, FINAL)
+    slot_rule.set_state(e, job, slot, SlotState.FINAL)
     if job.rank_mask != ZERO:
         deliver(e, job, slot, data_address(e, job, slot), slot.flags)
-    if job.route == RING:
+    if job.route == Route.RING:
         pass_result(e, job, slot, all_nodes(job))
     elif job.node_mask:
         fan_out(e, job, slot)
     else:
-        slot_rule.set_state(e, job, slot, DONE)
+        slot_rule.set_state(e, job, slot, SlotState.DONE)
 
 
 @internal
@@ -121,7 +115,7 @@ def fan_out(e, job, slot):
     """One RESULT to each device below, or one to the group; only a header to a child that does not want the data, or to
     all if the data went ahead."""
     below = job.node_mask
-    wants = ZERO if slot.ahead & SENT_AHEAD else U64(slot.wants)
+    wants = ZERO if slot.ahead & Ahead.SENT else U64(slot.wants)
     job.sent_below = e.now
     slot.sent_at = e.now
     if goes_to_group(e, job, slot):
@@ -152,11 +146,11 @@ def pass_result(e, job, slot, nodes):
     """Ring: the result to the next node, unless all have it. nodes: those without it, including this one."""
     slot.nodes = nodes & ~bit_of(job.node_index)
     if slot.nodes:
-        slot.unacked |= SENT_RESULT
+        slot.unacked |= Sent.RESULT
         start_timer(e, job, slot)
         send_ring_result(e, job, slot)
     elif not slot.unacked:
-        slot_rule.set_state(e, job, slot, DONE)
+        slot_rule.set_state(e, job, slot, SlotState.DONE)
 
 
 @internal
@@ -175,7 +169,7 @@ def advance_segment(e, job, slot):
     elif slot.rank_missing == ZERO and slot.node_missing == ZERO:
         complete(e, job, slot)
     else:
-        if is_one_with_data(slot) and job.has_parent and job.route != RING and may_go_up(slot):
+        if is_one_with_data(slot) and job.has_parent and job.route != Route.RING and may_go_up(slot):
             send_up_ahead(e, job, slot)
         if goes_ahead_now(job, slot):
             send_ahead(e, job, slot)

@@ -21,19 +21,15 @@ from fanin_nic.engine.records.actions import ActionKind
 from fanin_nic.engine.records.function_table import abort
 from fanin_nic.engine.records.geometry import destination_of, is_in_place, segment_at, segment_length, wants
 from fanin_nic.engine.records.trace import WRITTEN, trace
-from fanin_nic.engine.slots.contribution import HAS_DATA
 from fanin_nic.engine.slots.zero_copy import data_address
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import lowest_bit
 from fanin_wire import abi
 from fanin_wire.abi import Route, Status, WqeOpcode
+from fanin_wire.fields import Flag
 from fanin_wire.limits import MAX_AHEAD
 
-DMA_WRITE, COMPLETE, ARRIVAL = int(ActionKind.DMA_WRITE), int(ActionKind.COMPLETE), int(ActionKind.ARRIVAL)
-LOCAL_ROUTE = int(Route.LOCAL)
 MAX_ARRIVAL, MAX_ARRIVAL_OVER_NETWORK = U64(abi.MAX_ARRIVAL), U64(MAX_AHEAD)
-COLLECTIVE = int(WqeOpcode.COLLECTIVE)
-OP_MISMATCH, LOCAL_PROTECTION_ERROR = int(Status.OP_MISMATCH), int(Status.LOCAL_PROTECTION_ERROR)
 
 
 @internal
@@ -66,7 +62,7 @@ def write_result(e, queue_index, request, slot, payload):
             continue
         if U64(slot.length) != segment_length(request, segment):
             return False
-        action = action_at(e, append(e, DMA_WRITE))
+        action = action_at(e, append(e, ActionKind.DMA_WRITE))
         action.queue = queue_index
         action.payload = payload
         action.length = slot.length
@@ -87,12 +83,12 @@ def fail_write(e, index, end):
     counter = find_request(e, write.queue, write.position)
     if counter:
         request = request_at(e, request_index(e, write.queue, counter - U64(1)))
-        request.status = max(request.status, LOCAL_PROTECTION_ERROR)
+        request.status = max(request.status, Status.LOCAL_PROTECTION_ERROR)
         return
     for other in range(U64(index) + U64(1), U64(end)):
         action = action_at(e, other)
-        if action.kind == COMPLETE and action.queue == write.queue and is_completion_of(action, write):
-            action.status = max(action.status, LOCAL_PROTECTION_ERROR)
+        if action.kind == ActionKind.COMPLETE and action.queue == write.queue and is_completion_of(action, write):
+            action.status = max(action.status, Status.LOCAL_PROTECTION_ERROR)
             action.byte_length = U64(0)
             return
     complete_unsignaled(e, write)
@@ -107,12 +103,12 @@ def is_completion_of(action, write):
 @internal
 def complete_unsignaled(e, write):
     """The completion of a request that is not signalled and has failed."""
-    action = action_at(e, append(e, COMPLETE))
+    action = action_at(e, append(e, ActionKind.COMPLETE))
     queue = queue_at(e, write.queue)
     action.queue = write.queue
     action.count = queue.qp
-    action.status = LOCAL_PROTECTION_ERROR
-    action.opcode = COLLECTIVE
+    action.status = Status.LOCAL_PROTECTION_ERROR
+    action.opcode = WqeOpcode.COLLECTIVE
     action.wr_id = write.wr_id
     action.mid = write.mid
     if queue.job:
@@ -141,9 +137,9 @@ def deliver_to_queue(e, job, slot, queue_index, payload, flags):
     if not counter:
         return True
     request = request_at(e, request_index(e, queue_index, counter - U64(1)))
-    readable = flags & HAS_DATA and slot.status == 0 and not request.poison
+    readable = flags & Flag.HAS_DATA and slot.status == 0 and not request.poison
     if readable and not write_result(e, queue_index, request, slot, payload):
-        abort(e, job, OP_MISMATCH, 0, U64(queue_at(e, queue_index).rank_bitmap))
+        abort(e, job, Status.OP_MISMATCH, 0, U64(queue_at(e, queue_index).rank_bitmap))
         return False
     trace(e, job, slot, WRITTEN, lowest_bit(U64(queue_at(e, queue_index).rank_bitmap)))
     request.status = max(request.status, max(slot.status, request.poison))
@@ -196,7 +192,7 @@ def deliver_ahead_to(e, job, slot, queue_index):
 def arrival_limit(job):
     """Bytes of the longest message that arrives before its rank asks. Over the network longer ones do not go ahead, so
     their senders need not wait for room in an arrival ring."""
-    return MAX_ARRIVAL if job.route == LOCAL_ROUTE else MAX_ARRIVAL_OVER_NETWORK
+    return MAX_ARRIVAL if job.route == Route.LOCAL else MAX_ARRIVAL_OVER_NETWORK
 
 
 @internal
@@ -205,7 +201,7 @@ def append_arrival(e, job, slot, queue_index):
     queue = queue_at(e, queue_index)
     if queue.rank_count != 1 or U64(slot.length) > arrival_limit(job) or distance(queue.position, slot.position) > 0:
         return
-    action = action_at(e, append(e, ARRIVAL))
+    action = action_at(e, append(e, ActionKind.ARRIVAL))
     action.queue = queue_index
     action.payload = data_address(e, job, slot)
     action.length = slot.length

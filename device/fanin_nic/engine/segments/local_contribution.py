@@ -6,31 +6,17 @@ from fanin_nic.engine.jobs.ring_order import all_nodes, ring_start
 from fanin_nic.engine.records.accessors import ONE, REQUEST_SCALARS, U64, bit_of, job_at, queue_at, slot_at, slot_index
 from fanin_nic.engine.records.function_table import abort, proceed
 from fanin_nic.engine.records.geometry import brings, segment_length, wants
-from fanin_nic.engine.records.tables import ENGINE
+from fanin_nic.engine.records.tables import ENGINE, SlotState
 from fanin_nic.engine.records.trace import RANK_IN, trace
 from fanin_nic.engine.segments.data_ahead import may_go_ahead
 from fanin_nic.engine.segments.delivery import deliver_ahead, deliver_ahead_to
 from fanin_nic.engine.slots import slot_rule
-from fanin_nic.engine.slots.contribution import (
-    AHEAD,
-    HAS_DATA,
-    WANTS_RESULT,
-    add_data,
-    describe,
-    is_one_with_data,
-    matches,
-    order_of_rank,
-    poison,
-)
+from fanin_nic.engine.slots.contribution import add_data, describe, is_one_with_data, matches, order_of_rank, poison
 from fanin_nic.engine.slots.zero_copy import reference_data
 from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import lowest_bit
 from fanin_wire.abi import Route, Status
-from fanin_wire.fields import CLASS_SHIFT
-
-RING = int(Route.RING)
-OP_MISMATCH = int(Status.OP_MISMATCH)
-OPEN = slot_rule.OPEN
+from fanin_wire.fields import CLASS_SHIFT, Flag
 
 
 @internal
@@ -38,7 +24,7 @@ def claim_for_node(e, job, slot, position, sid):
     """Claim a slot for the ranks of this node and, in a ring, for the partial of the previous node."""
     slot_rule.claim(e, job, slot, position)
     slot.rank_missing = job.rank_mask
-    if job.route == RING:
+    if job.route == Route.RING:
         if ring_start(job, sid) == U64(job.node_index):
             slot.nodes = all_nodes(job)
         else:
@@ -50,7 +36,7 @@ def begin(e, job, request, number):
     """The slot of segment `number` of a request, open for it."""
     position = U64(request.first + number) & U64(0xFFFFFFFF)
     slot = slot_at(e, slot_index(job, position))
-    if slot.position != position or slot.state != OPEN:
+    if slot.position != position or slot.state != SlotState.OPEN:
         sid = U64(request.sid + number) & U64(0xFFFFFFFF)
         claim_for_node(e, job, slot, position, sid)
         describe(slot, request.op, request.dtype, request.contributors << CLASS_SHIFT, request.mid, sid)
@@ -83,7 +69,7 @@ def contribute_rank(e, queue_index, request, number, entry, address):
     sid = U64(request.sid + number) & U64(0xFFFFFFFF)
     slot = begin(e, job, request, number)
     if not matches(slot, request.op, request.dtype, request.contributors << CLASS_SHIFT, request.mid, sid):
-        abort(e, job, OP_MISMATCH, 0, bit_of(rank))
+        abort(e, job, Status.OP_MISMATCH, 0, bit_of(rank))
         return
     if request.poison:
         poison(slot, request.poison)
@@ -91,15 +77,15 @@ def contribute_rank(e, queue_index, request, number, entry, address):
         length = segment_length(request, sid)
         order = slot.folded if request.source_process else order_of_rank(job, rank)  # a process is read in turn
         goes_ahead = may_go_ahead(job, request, length)
-        if request.zero_copy and not goes_ahead and not slot.flags & HAS_DATA:
+        if request.zero_copy and not goes_ahead and not slot.flags & Flag.HAS_DATA:
             reference_data(e, slot, address, length)
         elif not add_data(e, job, slot, address, length, False, order):
-            abort(e, job, OP_MISMATCH, 0, bit_of(rank))
+            abort(e, job, Status.OP_MISMATCH, 0, bit_of(rank))
             return
         if goes_ahead:
-            slot.flags |= AHEAD
+            slot.flags |= Flag.AHEAD
     if wants(request, entry, sid):
-        slot.flags |= WANTS_RESULT
+        slot.flags |= Flag.WANTS_RESULT
     slot.contributions += ONE
     slot.rank_missing &= ~bit_of(rank)
     trace(e, job, slot, RANK_IN, rank)

@@ -4,27 +4,22 @@ from fanin_nic.engine.jobs.leave import not_joined
 from fanin_nic.engine.jobs.missing_scope import includes_this_device
 from fanin_nic.engine.jobs.ring_order import all_nodes, nodes_before
 from fanin_nic.engine.records.accessors import ONE, U64, ZERO, bit_of, distance, queue_at, slot_at, slot_index
-from fanin_nic.engine.records.tables import JobState
-from fanin_nic.engine.segments.rto import SENT
-from fanin_nic.engine.slots import slot_rule
+from fanin_nic.engine.records.tables import JobState, SlotState, Upward
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import lowest_bit
 from fanin_wire.abi import Route, Status
-
-RING = int(Route.RING)
-ACTIVE, TIMEOUT = int(JobState.ACTIVE), int(Status.TIMEOUT)
 
 
 @internal
 def first_begun_position(e, job, position):
     """The given position if it is open, else the first open position of the job."""
     slot = slot_at(e, slot_index(job, position))
-    if slot.position == position and slot.state != slot_rule.DONE:
+    if slot.position == position and slot.state != SlotState.DONE:
         return U64(position)
     for offset in range(job.slots):
         place = U64(job.base + offset) & U64(0xFFFFFFFF)
         slot = slot_at(e, slot_index(job, place))
-        if slot.position != place or slot.state != slot_rule.DONE:
+        if slot.position != place or slot.state != SlotState.DONE:
             return place
     return U64(job.base)
 
@@ -34,13 +29,13 @@ def missing_for_position(e, job, position):
     """(scope, bitmap) of the members that a position waits for; one that has not begun here waits for those of the
     first open position of the job."""
     slot = slot_at(e, slot_index(job, first_begun_position(e, job, position)))
-    if distance(slot.position, job.base) < 0 or slot.state == slot_rule.DONE:
+    if distance(slot.position, job.base) < 0 or slot.state == SlotState.DONE:
         return 0, U64(job.rank_mask)
     if slot.rank_missing != ZERO:
         return 0, late_ranks(e, job, slot)
-    if slot.upward == SENT:
+    if slot.upward == Upward.SENT:
         return int(job.missing_kind), U64(job.missing)
-    if job.route == RING:
+    if job.route == Route.RING:
         return 1, missing_in_ring(e, job)
     return 0, U64(slot.node_missing)
 
@@ -61,8 +56,8 @@ def late_ranks(e, job, slot):
 def narrow_missing(e, job, status, scope, missing):
     """(scope, bitmap) of the members that a job waited for which ended at another device. Other devices can only name
     this device; for a TIMEOUT it names its own missing ranks or children."""
-    if status == TIMEOUT and includes_this_device(job, scope, missing):
-        own_scope, own = missing_for_position(e, job, job.base) if job.state >= ACTIVE else not_joined(job)
+    if status == Status.TIMEOUT and includes_this_device(job, scope, missing):
+        own_scope, own = missing_for_position(e, job, job.base) if job.state >= JobState.ACTIVE else not_joined(job)
         if own != ZERO and own_scope < scope:
             return own_scope, own
     return scope, U64(missing)
@@ -78,7 +73,7 @@ def missing_in_ring(e, job):
     common = all_nodes(job) & ~bit_of(job.node_index)
     for offset in range(job.window):
         slot = slot_at(e, slot_index(job, job.base + offset))
-        if slot.position != U64(job.base + offset) & U64(0xFFFFFFFF) or slot.state == slot_rule.DONE:
+        if slot.position != U64(job.base + offset) & U64(0xFFFFFFFF) or slot.state == SlotState.DONE:
             continue
         waited = nodes_before(job, slot.sid) if slot.node_missing != ZERO else slot.nodes & ~bit_of(job.node_index)
         if common & waited == ZERO:  # more than one node

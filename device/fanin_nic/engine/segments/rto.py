@@ -23,14 +23,11 @@ answer returns. Record 0034: why so patient, and what asking for every silent po
 """
 
 from fanin_nic.engine.records.accessors import U64, ZERO, distance, slot_at, slot_index
-from fanin_nic.engine.records.tables import OutOfOrder, Upward
-from fanin_nic.engine.slots import slot_rule
-from fanin_nic.engine.slots.contribution import CLASS_ONE, contributor_class
+from fanin_nic.engine.records.tables import OutOfOrder, SlotState, Upward
+from fanin_nic.engine.slots.contribution import contributor_class
 from fanin_nic.native.compiled import internal
+from fanin_wire.abi import ContributorClass
 
-LOCAL, OPEN = slot_rule.LOCAL, slot_rule.OPEN
-SENT = int(Upward.SENT)
-BY_ONE, BY_ALL = int(OutOfOrder.BY_ONE), int(OutOfOrder.BY_ALL)
 MICROSECOND = U64(1000)
 MIN_REORDER = U64(200_000)
 MIN_RTO = U64(1_000_000)
@@ -121,7 +118,7 @@ def shorten_deadline(e, job, slot, by):
 @internal
 def mark_out_of_order(e, job, slot):
     """A result came for `slot`: mark the earlier positions that were sent before it."""
-    by = BY_ONE if contributor_class(slot.flags) == CLASS_ONE else BY_ALL
+    by = OutOfOrder.BY_ONE if contributor_class(slot.flags) == ContributorClass.ONE else OutOfOrder.BY_ALL
     for offset in range(distance(slot.position, job.base)):
         earlier = slot_at(e, slot_index(job, job.base + offset))
         if awaits_answer(earlier) and earlier.sent_at <= slot.sent_at and earlier.out_of_order < by:
@@ -150,7 +147,9 @@ def note_answer(e, job, slot, echoed):
 @internal
 def awaits_answer(slot):
     """Whether a slot has sent something and waits for an answer."""
-    return slot.unacked != 0 or (slot.upward == SENT and (slot.state == LOCAL or slot.state == OPEN))
+    return slot.unacked != 0 or (
+        slot.upward == Upward.SENT and (slot.state == SlotState.LOCAL or slot.state == SlotState.OPEN)
+    )
 
 
 @internal
@@ -199,7 +198,7 @@ def suspect_silent(e, job, asked_at):
     for offset in range(job.slots):
         slot = slot_at(e, slot_index(job, job.base + offset))
         if awaits_answer(slot) and not is_loss_suspected(slot) and slot.sent_at + job.reorder <= asked_at:
-            slot.out_of_order = BY_ALL
+            slot.out_of_order = OutOfOrder.BY_ALL
             slot.deadline = e.now
             e.next_deadline = e.now
 

@@ -17,13 +17,10 @@ from fanin_wire.datatypes import WIDE_BYTES
 from fanin_wire.fields import CLASS_MASK, CLASS_SHIFT, Flag
 from fanin_wire.operations import OPERATIONS
 
-WIDE = int(Flag.WIDE)
-CLASS_ALL = int(ContributorClass.ALL)
 JOB_WIDE = int(
     JobFlag.WIDE | JobFlag.REPRODUCIBLE_SHAPE
 )  # rounding at each node would make the result depend on the shape
-MEAN, ROUNDING = int(Op.MEAN), tuple(entry.code for entry in OPERATIONS if entry.rounds)
-F32 = int(DType.F32)
+ROUNDING = tuple(entry.code for entry in OPERATIONS if entry.rounds)
 WIDE_ITEM = U64(WIDE_BYTES)
 LAST_OP = int(max(Op))
 CONTRIBUTIONS_OFFSET = U64(SLOT.fields["contributions"][1])  # type: ignore[index]
@@ -58,7 +55,7 @@ def is_computed_wide(e, op, dtype):
 @internal
 def travels_wide(e, job, op, dtype, contributors):
     """Whether the partials of a segment travel as f32."""
-    return job.flags & JOB_WIDE and contributors == CLASS_ALL and is_computed_wide(e, op, dtype)
+    return job.flags & JOB_WIDE and contributors == ContributorClass.ALL and is_computed_wide(e, op, dtype)
 
 
 @internal
@@ -69,17 +66,17 @@ def elements_of(e, slot):
 @internal
 def widen(e, slot, target):
     """Turn the payload of a slot, at `target`, into f32."""
-    if not slot.flags & WIDE:
+    if not slot.flags & Flag.WIDE:
         call_kernel(kernel_address(e, WIDEN, slot.dtype), target, target, elements_of(e, slot))
-        slot.flags |= WIDE
+        slot.flags |= Flag.WIDE
 
 
 @internal
 def narrow(e, slot, target):
     """Round the payload of a slot to its own type."""
-    if slot.flags & WIDE:
+    if slot.flags & Flag.WIDE:
         call_kernel(kernel_address(e, NARROW, slot.dtype), target, target, elements_of(e, slot))
-        slot.flags &= ~WIDE
+        slot.flags &= ~Flag.WIDE
 
 
 @internal
@@ -88,7 +85,7 @@ def accumulate(e, slot, target, data, wide):
     dtype = slot.dtype
     if is_computed_wide(e, slot.op, slot.dtype):
         widen(e, slot, target)
-        dtype = F32 if wide else slot.dtype
+        dtype = DType.F32 if wide else slot.dtype
     call_kernel(kernel_address(e, slot.op, dtype), target, data, elements_of(e, slot))
 
 
@@ -104,7 +101,7 @@ def convert_partial(e, job, slot, target):
 @internal
 def finish_result(e, slot, target, shared):
     """The division of MEAN (shared: by more than one contributor), and the rounding."""
-    if slot.op == MEAN and shared:
+    if slot.op == Op.MEAN and shared:
         if is_computed_wide(e, slot.op, slot.dtype):
             widen(e, slot, target)
         divisor = address_of(slot) + CONTRIBUTIONS_OFFSET
@@ -115,7 +112,7 @@ def finish_result(e, slot, target, shared):
 @internal
 def payload_bytes(e, slot):
     """Bytes of a slot's payload in its present form."""
-    return elements_of(e, slot) * WIDE_ITEM if slot.flags & WIDE else U64(slot.length)
+    return elements_of(e, slot) * WIDE_ITEM if slot.flags & Flag.WIDE else U64(slot.length)
 
 
 @internal

@@ -23,19 +23,13 @@ from fanin_nic.engine.records.accessors import (
 )
 from fanin_nic.engine.records.geometry import entry_of, source_of
 from fanin_nic.engine.records.tables import Counter, Upward
-from fanin_nic.engine.slots.arithmetic import WIDE, WIDE_ITEM, accumulate, itemsize, travels_wide
+from fanin_nic.engine.slots.arithmetic import WIDE_ITEM, accumulate, itemsize, travels_wide
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import copy, count_bits, lowest_bit
 from fanin_wire.abi import ContributorClass, JobFlag
 from fanin_wire.fields import CLASS_MASK, CLASS_SHIFT, Flag
 
 REPRODUCIBLE = int(JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE)
-HAS_DATA = int(Flag.HAS_DATA)
-AHEAD = int(Flag.AHEAD)
-WANTS_RESULT = int(Flag.WANTS_RESULT)
-CLASS_ONE = int(ContributorClass.ONE)
-NOTHING = int(Upward.NOTHING)
-SEGMENTS = int(Counter.SEGMENTS)
 
 
 @internal
@@ -47,7 +41,7 @@ def contributor_class(flags):
 @internal
 def is_one_with_data(slot):
     """Whether a slot holds the data of a ONE position, which no later contribution can change."""
-    return slot.flags & HAS_DATA and contributor_class(slot.flags) == CLASS_ONE
+    return slot.flags & Flag.HAS_DATA and contributor_class(slot.flags) == ContributorClass.ONE
 
 
 @internal
@@ -89,24 +83,24 @@ def order_of_node(job, bit):
 def add_data(e, job, slot, address, length, wide, order):
     """Compute data into the slot. length: bytes of the message; wide: they are f32; order: their child's place in the
     fold. False: the length differs, or a ONE position has a second contributor."""
-    if slot.flags & HAS_DATA == 0:
-        slot.flags |= HAS_DATA
+    if slot.flags & Flag.HAS_DATA == 0:
+        slot.flags |= Flag.HAS_DATA
         slot.length = length
-    elif slot.length != length or contributor_class(slot.flags) == CLASS_ONE:
+    elif slot.length != length or contributor_class(slot.flags) == ContributorClass.ONE:
         return False
     if not has_turns(job, slot) or U64(slot.folded) == U64(order):
         fold(e, job, slot, address, wide)
         fold_followers(e, job, slot)
     else:
         keep_pending(e, job, slot, address, wide, order)
-    count(e, SEGMENTS)
+    count(e, Counter.SEGMENTS)
     return True
 
 
 @internal
 def has_turns(job, slot):
     """Whether a child's data wait for those of all children before it."""
-    return job.flags & REPRODUCIBLE != 0 and contributor_class(slot.flags) != CLASS_ONE
+    return job.flags & REPRODUCIBLE != 0 and contributor_class(slot.flags) != ContributorClass.ONE
 
 
 @internal
@@ -123,7 +117,7 @@ def fold(e, job, slot, address, wide):
     if slot.folded == 0:
         copy(target, address, contribution_bytes(e, slot, wide))
         if wide:
-            slot.flags |= WIDE
+            slot.flags |= Flag.WIDE
     else:
         accumulate(e, slot, target, address, wide)
     slot.folded += 1
@@ -199,5 +193,5 @@ def is_pending_wide(e, job, slot, order):
 def poison(slot, status):
     """Make a position end with a status: the highest of several, whatever their order of arrival. If its data have gone
     up or ahead already, it fails only for those that brought the status."""
-    if slot.upward == NOTHING and not slot.ahead:
+    if slot.upward == Upward.NOTHING and not slot.ahead:
         slot.status = max(slot.status, status)

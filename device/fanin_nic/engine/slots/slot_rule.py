@@ -11,8 +11,6 @@ from fanin_nic.engine.records.tables import ENGINE, JOB, SLOT, SlotState
 from fanin_nic.engine.records.trace import FREED, trace
 from fanin_nic.native.compiled import internal, internal_for
 
-DONE, OPEN, LOCAL, FINAL = (int(state) for state in SlotState)
-
 STALE = 0
 CURRENT = 1
 REPLACE = 2
@@ -27,7 +25,7 @@ def verdict(job, slot, position):
         return STALE
     if ahead == 0:
         return CURRENT
-    if ahead == job.slots and (slot.state == FINAL or slot.state == DONE):
+    if ahead == job.slots and (slot.state == SlotState.FINAL or slot.state == SlotState.DONE):
         return REPLACE
     return VIOLATION
 
@@ -41,10 +39,10 @@ def waits_for_departed(job, slot):
 @internal
 def claim(e, job, slot, position):
     """Give a slot to a new position. The caller fills in the completion bitmaps and the control information."""
-    if slot.state != DONE:
+    if slot.state != SlotState.DONE:
         trace(e, job, slot, FREED, 0)
     slot.position = position
-    set_state(e, job, slot, OPEN)
+    set_state(e, job, slot, SlotState.OPEN)
     slot.flags = 0
     slot.status = 0
     slot.unacked = 0
@@ -73,13 +71,13 @@ def set_state(e, job, slot, state):
     before, after = slot.state, state
     slot.state = after
     trace(e, job, slot, after, 0)  # the steps have the numbers of the states
-    if before == DONE and after != DONE:
+    if before == SlotState.DONE and after != SlotState.DONE:
         job.in_flight += 1
         job.occupied += 1
         e.slots_used += 1
         job.high_water = max(job.high_water, job.occupied)
         e.slots_high_water = max(e.slots_high_water, e.slots_used)
-    elif before != DONE and after == DONE:
+    elif before != SlotState.DONE and after == SlotState.DONE:
         job.in_flight -= 1
         job.occupied -= 1
         e.slots_used -= 1
@@ -91,7 +89,7 @@ def advance_base(e, job):
     actions, as a DMA_WRITE may still read the payload of a done slot."""
     for _ in range(job.slots):
         slot = slot_at(e, slot_index(job, job.base))
-        if slot.state != DONE or slot.position != job.base:
+        if slot.state != SlotState.DONE or slot.position != job.base:
             return
         job.base += 1
 
@@ -103,7 +101,7 @@ def clear_lease(e, job):
         slot = slot_at(e, U64(job.slot_base) + U64(index))
         lap = (U64(job.base) - U64(job.slots)) + ((U64(index) - U64(job.base)) & (U64(job.slots) - ONE))
         slot.position = lap
-        slot.state = DONE
+        slot.state = SlotState.DONE
         slot.unacked = 0
         slot.upward = 0
         slot.zero_copy_address = ZERO

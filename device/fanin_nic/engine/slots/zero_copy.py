@@ -8,10 +8,11 @@ Record 0024 has the three rules that keep this safe.
 
 from fanin_nic.engine.records.accessors import ONE, U64, ZERO, count, payload_of
 from fanin_nic.engine.records.geometry import range_bytes
+from fanin_nic.engine.records.tables import Counter
 from fanin_nic.engine.slots.arithmetic import travels_wide
-from fanin_nic.engine.slots.contribution import HAS_DATA, SEGMENTS
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import copy
+from fanin_wire.fields import Flag
 
 
 @internal
@@ -43,10 +44,10 @@ def overwrites_own_data(request, address):
 @internal
 def reference_data(e, slot, address, length):
     """Let a slot refer to the data of its only contributor."""
-    slot.flags |= HAS_DATA
+    slot.flags |= Flag.HAS_DATA
     slot.length = length
     slot.zero_copy_address = address
-    count(e, SEGMENTS)
+    count(e, Counter.SEGMENTS)
 
 
 @internal

@@ -33,10 +33,6 @@ from fanin_nic.native.memory import address_of, copy, load_u32, lowest_bit, reco
 from fanin_wire import abi
 from fanin_wire.abi import Access, Status
 
-NONE, DMA_WRITE = int(ActionKind.NONE), int(ActionKind.DMA_WRITE)
-ACCESS_READ, ACCESS_WRITE = int(Access["READ"]), int(Access["WRITE"])
-SUCCESS, PENDING = int(Status["SUCCESS"]), int(Status["PENDING"])
-PEER_LOST, LOCAL_PROTECTION_ERROR = int(Status["PEER_LOST"]), int(Status["LOCAL_PROTECTION_ERROR"])
 LOOK_AHEAD = 512  # actions
 REGION_SIZE, ACTION_SIZE = uint64(REMOTE_REGION.itemsize), uint64(ACTION_BYTES)
 ROOM = uint64(WRITE_BYTES)
@@ -64,25 +60,25 @@ def find(remote, address, length, access):
 def begin_read(remote, action):
     """Begin a DMA_READ. PENDING: `take_read` will return it; else the reason why not."""
     if remote.broken:
-        return PEER_LOST
-    if find(remote, action.remote, action.length, ACCESS_READ) < 0:
-        return LOCAL_PROTECTION_ERROR
+        return Status.PEER_LOST
+    if find(remote, action.remote, action.length, Access.READ) < 0:
+        return Status.LOCAL_PROTECTION_ERROR
     if remote.free_reads:
         return post_read(remote, action)
     if uint32(remote.waiting_tail - remote.waiting_head) >= MAX_WAITING_READS:
-        return LOCAL_PROTECTION_ERROR
+        return Status.LOCAL_PROTECTION_ERROR
     place = remote.waiting + uint64(remote.waiting_tail % MAX_WAITING_READS) * ACTION_SIZE
     copy(place, address_of(action), ACTION_SIZE)
     remote.waiting_tail += uint32(1)
-    return PENDING
+    return Status.PENDING
 
 
 @compiled
 def post_read(remote, action):
     """Post a READ into a free slot; returns as `begin_read`."""
-    row = find(remote, action.remote, action.length, ACCESS_READ)
+    row = find(remote, action.remote, action.length, Access.READ)
     if row < 0:  # the client has taken the memory back
-        return LOCAL_PROTECTION_ERROR
+        return Status.LOCAL_PROTECTION_ERROR
     region = region_at(remote.regions + uint64(row) * REGION_SIZE)
     slot = lowest_bit(remote.free_reads)
     copy(remote.reads + slot * ACTION_SIZE, address_of(action), ACTION_SIZE)
@@ -91,8 +87,8 @@ def post_read(remote, action):
     target = staging_of(remote, slot)
     key = remote.staging_key
     if not post(remote, READ, number, target, uint64(action.length), key, action.remote, region.key, uint32(0)):
-        return PEER_LOST
-    return PENDING
+        return Status.PEER_LOST
+    return Status.PENDING
 
 
 @compiled
@@ -133,7 +129,7 @@ def write(remote, e, index, end):
     """Write a result to the client, with the actions of the queue before `end` that continue it, which are then done.
     False: the client has no such memory."""
     first = action_at(e, index)
-    row = find(remote, first.remote, first.length, ACCESS_WRITE)
+    row = find(remote, first.remote, first.length, Access.WRITE)
     if row < 0:
         return False
     region = region_at(remote.regions + uint64(row) * REGION_SIZE)
@@ -155,7 +151,7 @@ def gather(e, index, end, target, limit):
     first, length = action_at(e, index), uint64(0)
     for other in range(index, min(end, index + uint64(LOOK_AHEAD))):
         action = action_at(e, other)
-        if action.kind != DMA_WRITE or action.queue != first.queue or action.remote != first.remote + length:
+        if action.kind != ActionKind.DMA_WRITE or action.queue != first.queue or action.remote != first.remote + length:
             continue
         if action.mid != first.mid:  # a failed piece must fail its own request only
             continue
@@ -165,7 +161,7 @@ def gather(e, index, end, target, limit):
             break
         copy(target + length, action.payload, uint64(action.length))
         length += uint64(action.length)
-        action.kind = NONE
+        action.kind = ActionKind.NONE
     return length
 
 
@@ -214,6 +210,6 @@ def post_waiting(remote):
         place = remote.waiting + uint64(remote.waiting_head % MAX_WAITING_READS) * ACTION_SIZE
         remote.waiting_head += uint32(1)
         status = post_read(remote, kept_at(place))
-        if status != PENDING:
+        if status != Status.PENDING:
             return place, int64(status)
-    return uint64(0), int64(PENDING)
+    return uint64(0), int64(Status.PENDING)

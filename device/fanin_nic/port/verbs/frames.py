@@ -34,7 +34,6 @@ UDP_HEADER_SIZE = 8
 IPV4_SIZE = IPV4_UDP_SIZE - UDP_HEADER_SIZE
 
 ACCEPTED = -1
-RUNT, FRAME = int(Drop.RUNT), int(Drop.FRAME)
 
 
 @compiled
@@ -112,12 +111,14 @@ def _is_datagram(frame):
 def check_frame(frame, length, own, address, group):
     """ACCEPTED or why to drop a frame. own, address: this port's Ethernet and IP address; group: 0 for none."""
     if length < HEADERS_SIZE:
-        return int64(RUNT)
+        return int64(Drop.RUNT)
     group_mac = uint64(GROUP_MAC) | uint64(group) & uint64(GROUP_BITS)
     is_ours = _is_to(frame, own, address) or (group != 0 and _is_to(frame, group_mac, group))
     if not is_ours or not _is_datagram(frame):
-        return int64(FRAME)
-    return int64(RUNT) if ETHERNET_SIZE + int64(load_be16(frame + uint64(TOTAL_LENGTH))) > length else int64(ACCEPTED)
+        return int64(Drop.FRAME)
+    return (
+        int64(Drop.RUNT) if ETHERNET_SIZE + int64(load_be16(frame + uint64(TOTAL_LENGTH))) > length else int64(ACCEPTED)
+    )
 
 
 @compiled

@@ -31,9 +31,7 @@ destination_at = record_at(DESTINATION)
 MESSAGE_SIZE, MMSGHDR_SIZE, IOVEC_SIZE = SEND_MESSAGE.itemsize, MMSGHDR.itemsize, IOVEC.itemsize
 REQUEST_SIZE, PIECE_SIZE, COMPLETION_SIZE = SEND_REQUEST.itemsize, PIECE.itemsize, COMPLETION.itemsize
 PEER_SIZE, DESTINATION_SIZE = PEER.itemsize, DESTINATION.itemsize
-UNRESOLVED, QUEUE_FULL, SEND_ERROR = int(Drop.UNRESOLVED), int(Drop.QUEUE_FULL), int(Drop.SEND_ERROR)
 SENT = -1  # in place of a Drop
-KERNEL = int(Stage.SEND)
 
 COMPLETIONS = 16  # of one poll
 COMPLETIONS_BYTES = COMPLETIONS * COMPLETION_SIZE
@@ -51,7 +49,7 @@ def post_batch(port, messages, headers, filled):
         sent += _chain(port, verbs, message, headers + uint64(index) * uint64(MMSGHDR_SIZE))
     sent -= _post_chain(port, verbs)
     if filled:
-        lap(port.profile, KERNEL)
+        lap(port.profile, Stage.SEND)
     return sent
 
 
@@ -64,17 +62,17 @@ def _chain(port, verbs, message_address, mmsghdr_address):
         verbs.destinations + (message.peer - port.peer_table) // uint64(PEER_SIZE) * uint64(DESTINATION_SIZE)
     )
     if is_broken(verbs):
-        _drop(port, message_address, mmsghdr_address, SEND_ERROR, EIO)
+        _drop(port, message_address, mmsghdr_address, Drop.SEND_ERROR, EIO)
         return int64(0)
     if not handle_of(destination):
         want(verbs, destination)
-        _drop(port, message_address, mmsghdr_address, UNRESOLVED, ENOTCONN)
+        _drop(port, message_address, mmsghdr_address, Drop.UNRESOLVED, ENOTCONN)
         return int64(0)
     sent = int64(0)
     if int64(verbs.send_free) < count:
         sent -= _post_chain(port, verbs)
         if not _await_room(port, verbs, count):
-            _drop(port, message_address, mmsghdr_address, QUEUE_FULL, ENOBUFS)
+            _drop(port, message_address, mmsghdr_address, Drop.QUEUE_FULL, ENOBUFS)
             return sent
     if port.tap:
         mirror_sent(port, message_address, mmsghdr_address, SENT)
@@ -152,7 +150,7 @@ def _post_chain(port, verbs):
     if not reason:
         return int64(0)
     port.last_error = reason
-    port.dropped[SEND_ERROR] += uint64(count)
+    port.dropped[Drop.SEND_ERROR] += uint64(count)
     fail(verbs, reason)
     return count
 

@@ -8,7 +8,7 @@ from numba import int64
 
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import fill_zero, store_be16, store_be32, store_u8
-from fanin_nic.transport.memory.pieces import LOCAL_WRITE, allows, scatter
+from fanin_nic.transport.memory.pieces import allows, scatter
 from fanin_nic.transport.output.completions import complete_receive
 from fanin_nic.transport.output.headers import HAS_IMMDT, HEADER_BITS, header_size
 from fanin_nic.transport.queue_pairs.receive_queue import drop_receive, has_receive, oldest_receive
@@ -22,12 +22,8 @@ from fanin_nic.transport.records.accessors import (
 from fanin_nic.transport.records.tables import Counter
 from fanin_wire.fields import ICRC_SIZE, IPV4_UDP_SIZE
 from fanin_wire.rocev2 import GRH_SIZE
-from fanin_wire.verbs import CompletionFlag, CompletionOpcode
+from fanin_wire.verbs import Access, CompletionFlag, CompletionOpcode
 
-RECEIVED = int(CompletionOpcode.RECV)
-GRH, WITH_IMM = int(CompletionFlag.GRH), int(CompletionFlag.WITH_IMM)
-DROP_QKEY, DROP_LENGTH = int(Counter.DROP_QKEY), int(Counter.DROP_LENGTH)
-DROP_NO_RECEIVE, DROP_PROTECTION = int(Counter.DROP_NO_RECEIVE), int(Counter.DROP_PROTECTION)
 VERSION, DONT_FRAGMENT, UDP_PROTOCOL = 0x45, 0x4000, 17
 
 
@@ -35,9 +31,9 @@ VERSION, DONT_FRAGMENT, UDP_PROTOCOL = 0x45, 0x4000, 17
 def on_datagram(t, q, packet, data, length, source):
     """A datagram for a queue pair. source: IPv4."""
     if packet.qkey != q.qkey:
-        count(t, DROP_QKEY)
+        count(t, Counter.DROP_QKEY)
     elif not has_receive(t, q):
-        count(t, DROP_NO_RECEIVE)
+        count(t, Counter.DROP_NO_RECEIVE)
     else:
         deliver(t, q, packet, data, length, source)
 
@@ -48,23 +44,23 @@ def deliver(t, q, packet, data, length, source):
     request = oldest_receive(t, q)
     pieces, number = sges_of_receive(request), int64(request.sge_count)
     if length > int64(q.mtu) or U64(length + GRH_SIZE) > request.length:
-        count(t, DROP_LENGTH)
+        count(t, Counter.DROP_LENGTH)
         return
-    if not allows(t, q, pieces, number, LOCAL_WRITE):
-        count(t, DROP_PROTECTION)
+    if not allows(t, q, pieces, number, Access.LOCAL_WRITE):
+        count(t, Counter.DROP_PROTECTION)
         return
     header = network_header(t)
     write_network_header(t, header, packet, length, source)
     scatter(t, q, pieces, number, 0, header, GRH_SIZE)
     scatter(t, q, pieces, number, GRH_SIZE, data, length)
-    action = action_at(t, U64(complete_receive(t, q, request, 0, RECEIVED, length + GRH_SIZE)))
+    action = action_at(t, U64(complete_receive(t, q, request, 0, CompletionOpcode.RECV, length + GRH_SIZE)))
     drop_receive(t, q)
     action.source_qpn = packet.sqpn
     action.source = source
-    action.flags = GRH
+    action.flags = CompletionFlag.GRH
     action.solicited = packet.solicited
     if int64(HEADER_BITS[packet.opcode]) & HAS_IMMDT:
-        action.flags = GRH | WITH_IMM
+        action.flags = CompletionFlag.GRH | CompletionFlag.WITH_IMM
         action.immediate = packet.immdt
 
 

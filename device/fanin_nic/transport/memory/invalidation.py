@@ -7,7 +7,6 @@ from fanin_nic.transport.memory.regions import KEY_BITS, find_region
 from fanin_nic.transport.records.accessors import U64, region_at
 from fanin_wire.verbs import Access
 
-REMOTE_INVALIDATE = int(Access.REMOTE_INVALIDATE)
 REMOTE = int(Access.REMOTE_WRITE | Access.REMOTE_READ | Access.REMOTE_ATOMIC | Access.REMOTE_INVALIDATE)
 
 
@@ -19,7 +18,7 @@ def invalidate(t, q, key):
     if index >= int64(t.regions):
         return False
     region = region_at(t, U64(index))
-    if not find_region(t, q, key, region.start, 0, REMOTE_INVALIDATE):
+    if not find_region(t, q, key, region.start, 0, Access.REMOTE_INVALIDATE):
         return False
     region.access = int64(region.access) & ~REMOTE
     return True

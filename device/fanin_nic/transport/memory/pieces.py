@@ -10,8 +10,6 @@ from fanin_nic.transport.records.accessors import U64, action_at, sge_address, s
 from fanin_nic.transport.records.actions import ActionKind
 from fanin_wire.verbs import Access
 
-WRITE = int(ActionKind.WRITE)
-LOCAL_WRITE = int(Access.LOCAL_WRITE)
 LOCAL_READ = 0  # every region allows it
 
 
@@ -56,7 +54,7 @@ def gather(t, q, send, pieces, number, offset, length):
 @internal
 def write(t, q, found, address, data, length):
     """Append the write of `length` bytes to an address in the region `found`."""
-    action = action_at(t, U64(append(t, WRITE)))
+    action = action_at(t, U64(append(t, ActionKind.WRITE)))
     action.queue_pair = q.index
     action.process = process_of(t, found)
     action.remote = translate(t, found, address)
@@ -78,7 +76,7 @@ def scatter(t, q, pieces, number, offset, data, length):
             skip -= size
             continue
         part, address = min(size - skip, left), piece.address + U64(skip)
-        found = find_region(t, q, piece.lkey, address, part, LOCAL_WRITE)
+        found = find_region(t, q, piece.lkey, address, part, Access.LOCAL_WRITE)
         if not found:
             return False
         write(t, q, found, address, source, part)

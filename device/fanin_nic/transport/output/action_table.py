@@ -9,7 +9,6 @@ from fanin_nic.transport.records.actions import ACTION
 from fanin_nic.transport.records.tables import TRANSPORT, Counter
 from fanin_wire.abi import MAX_SGE
 
-ACTION_OVERFLOW = int(Counter.ACTION_OVERFLOW)
 ACTION_SIZE = U64(ACTION.itemsize)
 MAX_ACTIONS_PER_PACKET = 2 * MAX_SGE + 4  # actions of one packet, received or sent
 
@@ -24,7 +23,7 @@ def has_room(t):
 def append(t, kind):
     """Number of a new, zeroed action. A full table drops the last one and counts: callers check `has_room` first."""
     if t.action_count == t.actions:
-        count(t, ACTION_OVERFLOW)
+        count(t, Counter.ACTION_OVERFLOW)
         t.action_count -= 1
     index = int64(t.action_count)
     t.action_count += 1

@@ -9,35 +9,25 @@ from fanin_nic.transport.records.actions import ActionKind
 from fanin_nic.transport.records.tables import Counter
 from fanin_wire.verbs import CompletionOpcode, RequestOpcode, SendFlag
 
-COMPLETE = int(ActionKind.COMPLETE)
-COMPLETIONS = int(Counter.COMPLETIONS)
-SIGNALED = int(SendFlag.SIGNALED)
-WRITE, WRITE_WITH_IMM = int(RequestOpcode.RDMA_WRITE), int(RequestOpcode.RDMA_WRITE_WITH_IMM)
-READ, COMPARE_SWAP = int(RequestOpcode.RDMA_READ), int(RequestOpcode.ATOMIC_CMP_AND_SWP)
-FETCH_ADD = int(RequestOpcode.ATOMIC_FETCH_AND_ADD)
-OF_WRITE, OF_READ = int(CompletionOpcode.RDMA_WRITE), int(CompletionOpcode.RDMA_READ)
-OF_SEND, OF_COMPARE_SWAP = int(CompletionOpcode.SEND), int(CompletionOpcode.COMP_SWAP)
-OF_FETCH_ADD = int(CompletionOpcode.FETCH_ADD)
-
 
 @internal
 def completion_opcode(opcode):
     """Completion opcode of a request to send."""
-    if opcode in (WRITE, WRITE_WITH_IMM):
-        return OF_WRITE
-    if opcode == READ:
-        return OF_READ
-    if opcode == COMPARE_SWAP:
-        return OF_COMPARE_SWAP
-    return OF_FETCH_ADD if opcode == FETCH_ADD else OF_SEND
+    if opcode in (RequestOpcode.RDMA_WRITE, RequestOpcode.RDMA_WRITE_WITH_IMM):
+        return CompletionOpcode.RDMA_WRITE
+    if opcode == RequestOpcode.RDMA_READ:
+        return CompletionOpcode.RDMA_READ
+    if opcode == RequestOpcode.ATOMIC_CMP_AND_SWP:
+        return CompletionOpcode.COMP_SWAP
+    return CompletionOpcode.FETCH_ADD if opcode == RequestOpcode.ATOMIC_FETCH_AND_ADD else CompletionOpcode.SEND
 
 
 @internal
 def complete_send(t, q, request, status):
     """A request that is not signalled has a completion only if it failed."""
-    if status == 0 and not q.all_signaled and not request.flags & SIGNALED:
+    if status == 0 and not q.all_signaled and not request.flags & SendFlag.SIGNALED:
         return
-    action = action_at(t, U64(append(t, COMPLETE)))
+    action = action_at(t, U64(append(t, ActionKind.COMPLETE)))
     action.queue_pair = q.index
     action.completion_queue = q.send_cq
     action.qpn = q.qpn
@@ -45,13 +35,13 @@ def complete_send(t, q, request, status):
     action.status = status
     action.opcode = completion_opcode(request.opcode)
     action.byte_length = request.length if status == 0 else 0
-    count(t, COMPLETIONS)
+    count(t, Counter.COMPLETIONS)
 
 
 @internal
 def complete_receive(t, q, request, status, opcode, length):
     """The completion of a receive request; returns its action's number, for what the packet has beside data."""
-    index = append(t, COMPLETE)
+    index = append(t, ActionKind.COMPLETE)
     action = action_at(t, U64(index))
     action.queue_pair = q.index
     action.completion_queue = q.receive_cq
@@ -60,5 +50,5 @@ def complete_receive(t, q, request, status, opcode, length):
     action.status = status
     action.opcode = opcode
     action.byte_length = int64(length) if status == 0 else 0
-    count(t, COMPLETIONS)
+    count(t, Counter.COMPLETIONS)
     return index

@@ -13,8 +13,6 @@ from fanin_nic.transport.records.psn import MASK
 from fanin_nic.transport.records.tables import Counter
 from fanin_wire.fields import DEFAULT_PKEY
 
-SEND, PIECE = int(ActionKind.SEND), int(ActionKind.PIECE)
-TX_PACKETS, TX_BYTES = int(Counter.TX_PACKETS), int(Counter.TX_BYTES)
 HEADER = U64(ACTION.fields["header"][1])  # type: ignore[index]
 PACKET_SIZE = U64(PACKET.itemsize)
 OUTGOING = U64(1)  # row of the table of packets; row 0 is the received packet
@@ -37,14 +35,14 @@ def start(t, q, destination, length):
     """Append the SEND of the packet, whose `length` bytes of payload `add_piece` will add; returns its number."""
     packet = packet_at(t, OUTGOING)
     packet.padcount = -int64(length) & 3
-    index = append(t, SEND)
+    index = append(t, ActionKind.SEND)
     action = action_at(t, U64(index))
     action.queue_pair = q.index
     action.destination = destination
     action.header_length = header_size(packet.opcode)
     encode(packet, address_of(action) + HEADER)
-    count(t, TX_PACKETS)
-    add(t, TX_BYTES, int64(length))
+    count(t, Counter.TX_PACKETS)
+    add(t, Counter.TX_BYTES, int64(length))
     return index
 
 
@@ -54,7 +52,7 @@ def add_piece(t, index, process, address, length):
     action = action_at(t, U64(index))
     number = index
     if action.pieces:
-        number = append(t, PIECE)
+        number = append(t, ActionKind.PIECE)
     action_at(t, U64(index)).pieces += 1
     piece = action_at(t, U64(number))
     piece.process = process

@@ -24,38 +24,29 @@ from fanin_wire.rocev2 import Operation, Transport
 from fanin_wire.verbs import QueuePairState
 
 ARRIVED = U64(0)  # row of the table of packets
-RC, UD = int(Transport.RC), int(Transport.UD)
-ACKNOWLEDGE, READ_RESPONSE = int(Operation.ACKNOWLEDGE), int(Operation.READ_RESPONSE)
-ATOMIC_ACKNOWLEDGE = int(Operation.ATOMIC_ACKNOWLEDGE)
-RTR, RTS, SQD, ERR = (int(QueuePairState[name]) for name in ("RTR", "RTS", "SQD", "ERR"))
 MEMBERSHIP = 0x7FFF  # of a partition key, without the bit of full members
-RX_PACKETS, RX_BYTES = int(Counter.RX_PACKETS), int(Counter.RX_BYTES)
-DROP_SHORT, DROP_VERSION, DROP_PADDING = int(Counter.DROP_SHORT), int(Counter.DROP_VERSION), int(Counter.DROP_PADDING)
-DROP_UNKNOWN_OPCODE, DROP_PKEY = int(Counter.DROP_UNKNOWN_OPCODE), int(Counter.DROP_PKEY)
-DROP_UNKNOWN_QUEUE_PAIR, DROP_SERVICE = int(Counter.DROP_UNKNOWN_QUEUE_PAIR), int(Counter.DROP_SERVICE)
-DROP_STATE, DROP_SENDER = int(Counter.DROP_STATE), int(Counter.DROP_SENDER)
 
 
 @internal
 def on_packet(t, address, length, source):
     """Event: a packet with a right ICRC. address: of its BTH; length: bytes from there to the ICRC; source: IPv4."""
     if length < BTH_SIZE:
-        count(t, DROP_SHORT)
+        count(t, Counter.DROP_SHORT)
         return
     packet = packet_at(t, ARRIVED)
     decode_bth(address, packet)
     size = header_size(packet.opcode)
     payload = int64(length) - size - int64(packet.padcount)
     if packet.version != 0:
-        count(t, DROP_VERSION)
+        count(t, Counter.DROP_VERSION)
     elif int64(SERVICES[packet.opcode]) == UNKNOWN:
-        count(t, DROP_UNKNOWN_OPCODE)
+        count(t, Counter.DROP_UNKNOWN_OPCODE)
     elif int64(length) < size:
-        count(t, DROP_SHORT)
+        count(t, Counter.DROP_SHORT)
     elif payload < 0 or length & 3:
-        count(t, DROP_PADDING)
+        count(t, Counter.DROP_PADDING)
     elif int64(packet.pkey) & MEMBERSHIP != MEMBERSHIP:
-        count(t, DROP_PKEY)
+        count(t, Counter.DROP_PKEY)
     else:
         decode_extended(address, packet)
         find_queue_pair(t, packet, U64(address) + U64(size), payload, source)
@@ -66,45 +57,45 @@ def find_queue_pair(t, packet, data, length, source):
     """Give a packet to its queue pair, if that may take it."""
     q = queue_pair_at(t, U64(packet.dqpn) & (U64(t.queue_pairs) - U64(1)))
     if q.qpn != packet.dqpn or q.qpn == 0:
-        count(t, DROP_UNKNOWN_QUEUE_PAIR)
+        count(t, Counter.DROP_UNKNOWN_QUEUE_PAIR)
     elif int64(SERVICES[packet.opcode]) != int64(q.kind):
-        count(t, DROP_SERVICE)
+        count(t, Counter.DROP_SERVICE)
     elif not is_ready(q, int64(OPERATIONS[packet.opcode])):
-        count(t, DROP_STATE)
-    elif q.kind != UD and source != q.destination:
-        count(t, DROP_SENDER)
+        count(t, Counter.DROP_STATE)
+    elif q.kind != Transport.UD and source != q.destination:
+        count(t, Counter.DROP_SENDER)
     else:
-        count(t, RX_PACKETS)
-        add(t, RX_BYTES, length)
+        count(t, Counter.RX_PACKETS)
+        add(t, Counter.RX_BYTES, length)
         dispatch(t, q, packet, data, length, source)
 
 
 @internal
 def answers(operation):
     """Whether packets of an operation answer requests."""
-    return operation in (ACKNOWLEDGE, READ_RESPONSE, ATOMIC_ACKNOWLEDGE)
+    return operation in (Operation.ACKNOWLEDGE, Operation.READ_RESPONSE, Operation.ATOMIC_ACKNOWLEDGE)
 
 
 @internal
 def is_ready(q, operation):
     """Whether the state of a queue pair lets it take requests, or answers to its own."""
     if answers(operation):
-        return q.state == RTS or q.state == SQD
-    return q.state >= RTR and q.state != ERR
+        return q.state == QueuePairState.RTS or q.state == QueuePairState.SQD
+    return q.state >= QueuePairState.RTR and q.state != QueuePairState.ERR
 
 
 @internal
 def dispatch(t, q, packet, data, length, source):
     operation = int64(OPERATIONS[packet.opcode])
-    if q.kind == UD:
+    if q.kind == Transport.UD:
         on_datagram(t, q, packet, data, length, source)
-    elif q.kind != RC:
+    elif q.kind != Transport.RC:
         on_unreliable_request(t, q, packet, data, length)
     elif not answers(operation):
         on_request(t, q, packet, data, length)
-    elif operation == ACKNOWLEDGE:
+    elif operation == Operation.ACKNOWLEDGE:
         on_acknowledge(t, q, packet)
-    elif operation == READ_RESPONSE:
+    elif operation == Operation.READ_RESPONSE:
         on_read_response(t, q, packet, int64(PARTS[packet.opcode]), data, length)
     else:
         on_atomic_acknowledge(t, q, packet)

@@ -19,26 +19,19 @@ from fanin_nic.transport.records.tables import QUEUE_PAIR, TRANSPORT, Counter, D
 from fanin_wire.rocev2 import Transport
 from fanin_wire.verbs import CompletionOpcode, CompletionStatus, QueuePairState
 
-RC = int(Transport.RC)
-SQE, ERR = int(QueuePairState.SQE), int(QueuePairState.ERR)
-FLUSHED = int(CompletionStatus.WR_FLUSH_ERR)
-RECEIVED = int(CompletionOpcode.RECV)
-NOTHING, NOTHING_DUE = int(Receiving.NOTHING), int(Due.NOTHING)
-ERRORS = int(Counter.ERRORS)
-
 
 @internal_for(TRANSPORT, QUEUE_PAIR)
 def fail_queue_pair(t, q):
     """Once. Its requests are flushed as the table of actions has room."""
-    if q.state == ERR:
+    if q.state == QueuePairState.ERR:
         return
-    q.state = ERR
-    q.receiving = NOTHING
-    q.due = NOTHING_DUE
+    q.state = QueuePairState.ERR
+    q.receiving = Receiving.NOTHING
+    q.due = Due.NOTHING
     q.response_head = q.response_tail
     q.response_count = 0
     stop_sending(q)
-    count(t, ERRORS)
+    count(t, Counter.ERRORS)
     make_ready(t, q)
 
 
@@ -60,12 +53,12 @@ def fail_send(t, q, status):
     request = send_row(t, send_index(t, q, q.send_head))
     complete_send(t, q, request, status)
     q.send_head += 1
-    if q.kind == RC:
+    if q.kind == Transport.RC:
         fail_queue_pair(t, q)
     else:
-        q.state = SQE
+        q.state = QueuePairState.SQE
         stop_sending(q)
-        count(t, ERRORS)
+        count(t, Counter.ERRORS)
         make_ready(t, q)
 
 
@@ -75,12 +68,12 @@ def flush(t, q):
     while q.send_head != q.send_tail:
         if not has_room(t):
             return True
-        complete_send(t, q, send_row(t, send_index(t, q, q.send_head)), FLUSHED)
+        complete_send(t, q, send_row(t, send_index(t, q, q.send_head)), CompletionStatus.WR_FLUSH_ERR)
         q.send_head += 1
     q.send_next = q.send_head
-    while q.state == ERR and q.receive_head != q.receive_tail:
+    while q.state == QueuePairState.ERR and q.receive_head != q.receive_tail:
         if not has_room(t):
             return True
-        complete_receive(t, q, oldest_receive(t, q), FLUSHED, RECEIVED, 0)
+        complete_receive(t, q, oldest_receive(t, q), CompletionStatus.WR_FLUSH_ERR, CompletionOpcode.RECV, 0)
         drop_receive(t, q)
     return False

@@ -15,14 +15,6 @@ from fanin_nic.transport.requester.timer import run_timer
 from fanin_wire.rocev2 import ACKNOWLEDGE_SHIFT, ACKNOWLEDGE_VALUE, RNR_TIMES_NS, Acknowledge, Nak
 from fanin_wire.verbs import CompletionStatus
 
-ACK, RNR_NAK, NAK = int(Acknowledge.ACK), int(Acknowledge.RNR_NAK), int(Acknowledge.NAK)
-SEQUENCE, INVALID_REQUEST = int(Nak.SEQUENCE), int(Nak.INVALID_REQUEST)
-REMOTE_ACCESS, REMOTE_OPERATIONAL = int(Nak.REMOTE_ACCESS), int(Nak.REMOTE_OPERATIONAL)
-INVALID, ACCESS = int(CompletionStatus.REM_INV_REQ_ERR), int(CompletionStatus.REM_ACCESS_ERR)
-OPERATION, SUCCESS = int(CompletionStatus.REM_OP_ERR), int(CompletionStatus.SUCCESS)
-DROP_STALE, DROP_RESPONSE = int(Counter.DROP_STALE), int(Counter.DROP_RESPONSE)
-NAKS_RECEIVED, RNR_NAKS_RECEIVED = int(Counter.NAKS_RECEIVED), int(Counter.RNR_NAKS_RECEIVED)
-IMPLIED_NAKS = int(Counter.IMPLIED_NAKS)
 RNR_TIMES = np.array(RNR_TIMES_NS, np.uint64)
 
 
@@ -32,32 +24,32 @@ def on_acknowledge(t, q, packet):
     psn, kind = int64(packet.psn), int64(packet.syndrome) >> ACKNOWLEDGE_SHIFT
     value = int64(packet.syndrome) & ACKNOWLEDGE_VALUE
     if not is_within(psn, q.unacknowledged, q.end_psn):
-        count(t, DROP_STALE)
-    elif kind == ACK:
+        count(t, Counter.DROP_STALE)
+    elif kind == Acknowledge.ACK:
         acknowledge(t, q, psn_after(psn, 1))
-    elif kind == RNR_NAK:
-        count(t, RNR_NAKS_RECEIVED)
+    elif kind == Acknowledge.RNR_NAK:
+        count(t, Counter.RNR_NAKS_RECEIVED)
         if acknowledge(t, q, psn):
             retry_later(t, q, t.now + RNR_TIMES[value])
-    elif kind == NAK and value <= REMOTE_OPERATIONAL:
-        count(t, NAKS_RECEIVED)
+    elif kind == Acknowledge.NAK and value <= Nak.REMOTE_OPERATIONAL:
+        count(t, Counter.NAKS_RECEIVED)
         if acknowledge(t, q, psn):
             on_nak(t, q, value)
     else:
-        count(t, DROP_RESPONSE)
+        count(t, Counter.DROP_RESPONSE)
 
 
 @internal
 def on_nak(t, q, code):
     """A NAK of the oldest unacknowledged packet."""
-    if code == SEQUENCE:
+    if code == Nak.SEQUENCE:
         retry(t, q, int64(q.limit) // 2)
-    elif code == INVALID_REQUEST:
-        fail_send(t, q, INVALID)
-    elif code == REMOTE_ACCESS:
-        fail_send(t, q, ACCESS)
+    elif code == Nak.INVALID_REQUEST:
+        fail_send(t, q, CompletionStatus.REM_INV_REQ_ERR)
+    elif code == Nak.REMOTE_ACCESS:
+        fail_send(t, q, CompletionStatus.REM_ACCESS_ERR)
     else:
-        fail_send(t, q, OPERATION)
+        fail_send(t, q, CompletionStatus.REM_OP_ERR)
 
 
 @internal
@@ -97,7 +89,7 @@ def advance(t, q, psn):
 @internal
 def finish_oldest(t, q):
     """The oldest request is complete."""
-    complete_send(t, q, send_row(t, send_index(t, q, q.send_head)), SUCCESS)
+    complete_send(t, q, send_row(t, send_index(t, q, q.send_head)), CompletionStatus.SUCCESS)
     if q.send_next == q.send_head:
         q.send_next += 1
     q.send_head += 1
@@ -109,5 +101,5 @@ def ask_again(t, q):
     further acknowledgements of packets in flight say the same."""
     if not q.went_back:
         q.went_back = 1
-        count(t, IMPLIED_NAKS)
+        count(t, Counter.IMPLIED_NAKS)
         go_back(t, q, int64(q.limit) // 2)

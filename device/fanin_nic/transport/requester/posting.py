@@ -20,8 +20,6 @@ from fanin_nic.transport.records.tables import RequestState
 from fanin_wire.abi import MAX_SGE, RECEIVE_WQE, SEND_WQE
 from fanin_wire.verbs import QueuePairState
 
-POSTED = int(RequestState.POSTED)
-ERR = int(QueuePairState.ERR)
 SEND_WQE_SIZE, RECEIVE_WQE_SIZE = U64(SEND_WQE.itemsize), U64(RECEIVE_WQE.itemsize)
 
 
@@ -41,7 +39,7 @@ def post_send(t, q, wqe):
     """Take the SEND_WQE at an address, after `can_post_send`."""
     request = send_row(t, send_index(t, q, q.send_tail))
     copy(address_of(request), U64(wqe), SEND_WQE_SIZE)
-    request.state = POSTED
+    request.state = RequestState.POSTED
     request.length = 0
     request.packets = 0
     q.send_tail += 1
@@ -53,7 +51,7 @@ def post_receive(t, q, wqe):
     """Take the RECEIVE_WQE at an address, after `can_post_receive`."""
     fill_receive(receive_row(t, receive_index(t, q, q.receive_tail)), wqe)
     q.receive_tail += 1
-    if q.state == ERR:
+    if q.state == QueuePairState.ERR:
         make_ready(t, q)
 
 

@@ -12,16 +12,10 @@ from fanin_nic.transport.records.actions import ACTION, ActionKind
 from fanin_nic.transport.records.psn import is_within, psn_after, psn_distance
 from fanin_nic.transport.records.tables import Counter, RequestState
 from fanin_nic.transport.requester.acknowledge import acknowledge, advance, ask_again, finish_oldest
-from fanin_nic.transport.requester.start import READ, end_psn, is_atomic
+from fanin_nic.transport.requester.start import end_psn, is_atomic
 from fanin_wire.rocev2 import ATOMIC_BYTES, Part
-from fanin_wire.verbs import CompletionStatus
+from fanin_wire.verbs import CompletionStatus, RequestOpcode
 
-FIRST, MIDDLE = int(Part.FIRST), int(Part.MIDDLE)
-ANSWERED, POSTED = int(RequestState.ANSWERED), int(RequestState.POSTED)
-PROTECTION_ERROR = int(CompletionStatus.LOC_PROT_ERR)
-DROP_STALE, DROP_RESPONSE = int(Counter.DROP_STALE), int(Counter.DROP_RESPONSE)
-DROP_SEQUENCE = int(Counter.DROP_SEQUENCE)
-NONE = int(ActionKind.NONE)
 OPERAND = U64(ACTION.fields["operand"][1])  # type: ignore[index]
 
 
@@ -45,7 +39,7 @@ def request_of(t, q, packet):
     psn = int64(packet.psn)
     counter = find_request(t, q, psn) if is_within(psn, q.unacknowledged, q.end_psn) else -1
     if counter < 0:
-        count(t, DROP_STALE)
+        count(t, Counter.DROP_STALE)
     return counter
 
 
@@ -59,9 +53,9 @@ def is_expected(t, q, packet, counter):
     if acknowledge(t, q, start) and counter == int64(q.send_head):
         if packet.psn == q.unacknowledged:
             return True
-        if request.opcode == READ:
+        if request.opcode == RequestOpcode.RDMA_READ:
             ask_again(t, q)
-    count(t, DROP_SEQUENCE)
+    count(t, Counter.DROP_SEQUENCE)
     return False
 
 
@@ -74,14 +68,18 @@ def on_read_response(t, q, packet, part, data, length):
     number = psn_distance(packet.psn, request.first_psn)
     offset = number * int64(q.mtu)
     is_last = number == int64(request.packets) - 1
-    ends = part != FIRST and part != MIDDLE
-    if request.opcode != READ or length != min(int64(request.length) - offset, int64(q.mtu)) or ends != is_last:
-        count(t, DROP_RESPONSE)
+    ends = part != Part.FIRST and part != Part.MIDDLE
+    if (
+        request.opcode != RequestOpcode.RDMA_READ
+        or length != min(int64(request.length) - offset, int64(q.mtu))
+        or ends != is_last
+    ):
+        count(t, Counter.DROP_RESPONSE)
     elif is_expected(t, q, packet, counter):
         if scatter(t, q, sges_of_send(request), int64(request.sge_count), offset, data, length):
             take_response(t, q, request, is_last)
         else:
-            fail_send(t, q, PROTECTION_ERROR)
+            fail_send(t, q, CompletionStatus.LOC_PROT_ERR)
 
 
 @internal
@@ -91,24 +89,24 @@ def on_atomic_acknowledge(t, q, packet):
         return
     request = send_row(t, send_index(t, q, counter))
     if not is_atomic(request.opcode):
-        count(t, DROP_RESPONSE)
+        count(t, Counter.DROP_RESPONSE)
         return
     if not is_expected(t, q, packet, counter):
         return
-    original = action_at(t, U64(append(t, NONE)))  # keeps the value until it is written
+    original = action_at(t, U64(append(t, ActionKind.NONE)))  # keeps the value until it is written
     original.operand = packet.original
     place = address_of(original) + OPERAND
     if scatter(t, q, sges_of_send(request), int64(request.sge_count), 0, place, ATOMIC_BYTES):
         take_response(t, q, request, True)
     else:
-        fail_send(t, q, PROTECTION_ERROR)
+        fail_send(t, q, CompletionStatus.LOC_PROT_ERR)
 
 
 @internal
 def take_response(t, q, request, is_last):
     """A response was taken: the next one is awaited, or the request is complete."""
     if is_last:
-        request.state = ANSWERED
+        request.state = RequestState.ANSWERED
         q.reads -= 1
     advance(t, q, psn_after(q.unacknowledged, 1))
     if is_last:

@@ -16,9 +16,6 @@ from fanin_nic.transport.requester.start import end_psn
 from fanin_wire.rocev2 import RETRIES_WITHOUT_LIMIT
 from fanin_wire.verbs import CompletionStatus
 
-RETRIES_EXCEEDED = int(CompletionStatus.RETRY_EXC_ERR)
-RNR_RETRIES_EXCEEDED = int(CompletionStatus.RNR_RETRY_EXC_ERR)
-
 
 @internal
 def position(t, q, psn):
@@ -47,7 +44,7 @@ def go_back(t, q, limit):
 def retry(t, q, limit):
     """Go back, unless this failed too often. limit: as of `go_back`."""
     if q.retries_left == 0:
-        fail_send(t, q, RETRIES_EXCEEDED)
+        fail_send(t, q, CompletionStatus.RETRY_EXC_ERR)
         return
     q.retries_left -= 1
     go_back(t, q, limit)
@@ -58,7 +55,7 @@ def retry_later(t, q, until):
     """Go back at a given time, because the other side has no receive request (section 9.7.5.2). It lives, so all
     retries after time-outs are restored."""
     if q.rnr_left == 0:
-        fail_send(t, q, RNR_RETRIES_EXCEEDED)
+        fail_send(t, q, CompletionStatus.RNR_RETRY_EXC_ERR)
         return
     if q.rnr_retry != RETRIES_WITHOUT_LIMIT:
         q.rnr_left -= 1

@@ -12,11 +12,10 @@ from fanin_nic.transport.memory.pieces import LOCAL_READ, allows, gather
 from fanin_nic.transport.output.encapsulate import OUTGOING, add_piece, new_packet, start
 from fanin_nic.transport.records.accessors import U64, action_at, packet_at, sges_of_send
 from fanin_nic.transport.records.psn import psn_distance
-from fanin_nic.transport.requester.start import FETCH_ADD, INLINE, READ, UD, is_atomic
-from fanin_wire.rocev2 import CODES
+from fanin_nic.transport.requester.start import is_atomic
+from fanin_wire.rocev2 import CODES, Transport
 from fanin_wire.verbs import RequestOpcode, SendFlag
 
-SOLICITED = int(SendFlag.SOLICITED)
 OWN_QKEY = 0x80000000  # in place of a remote key (section 10.2)
 
 
@@ -63,24 +62,26 @@ def send_packet(t, q, request, psn, asks):
     the request has lost its region meanwhile."""
     number = psn_distance(psn, request.first_psn)
     offset = number * int64(q.mtu)
-    if request.opcode == READ or is_atomic(request.opcode):
+    if request.opcode == RequestOpcode.RDMA_READ or is_atomic(request.opcode):
         ask(t, q, request, psn, offset)
         return True
-    if not request.flags & INLINE and not allows(t, q, sges_of_send(request), int64(request.sge_count), LOCAL_READ):
+    if not request.flags & SendFlag.INLINE and not allows(
+        t, q, sges_of_send(request), int64(request.sge_count), LOCAL_READ
+    ):
         return False
     is_last = number == int64(request.packets) - 1
     length = min(int64(request.length) - offset, int64(q.mtu))
     new_packet(t, q, bth_opcode(q, request.opcode, number == 0, is_last), psn)
     packet = packet_at(t, OUTGOING)
     packet.ackreq = asks
-    packet.solicited = is_last and request.flags & SOLICITED != 0
+    packet.solicited = is_last and request.flags & SendFlag.SOLICITED != 0
     packet.va = request.remote_address
     packet.rkey = request.rkey
     packet.dlen = request.length
     packet.immdt = request.immediate
     packet.invalidated_rkey = request.immediate
     destination = q.destination
-    if q.kind == UD:
+    if q.kind == Transport.UD:
         destination = request.destination
         address_datagram(q, request, packet)
     index = start(t, q, destination, length)
@@ -108,7 +109,7 @@ def address_datagram(q, request, packet):
 
 @internal
 def attach(t, q, request, index, offset, length):
-    if not request.flags & INLINE:
+    if not request.flags & SendFlag.INLINE:
         gather(t, q, index, sges_of_send(request), int64(request.sge_count), offset, length)
     elif length:
         add_piece(t, index, 0, sges_of_send(request) + U64(offset), length)
@@ -123,7 +124,7 @@ def ask(t, q, request, psn, offset):
     packet.va = request.remote_address + U64(offset)
     packet.rkey = request.rkey
     packet.dlen = int64(request.length) - offset
-    is_add = request.opcode == FETCH_ADD
+    is_add = request.opcode == RequestOpcode.ATOMIC_FETCH_AND_ADD
     packet.compare = U64(0) if is_add else request.compare_add
     packet.swap = request.compare_add if is_add else request.swap
     start(t, q, q.destination, 0)

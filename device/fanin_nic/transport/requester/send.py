@@ -5,34 +5,23 @@ from numba import int64
 from fanin_nic.native.compiled import internal
 from fanin_nic.transport.output.action_table import has_room
 from fanin_nic.transport.output.completions import complete_send
-from fanin_nic.transport.queue_pairs.failure import RC, fail_send
+from fanin_nic.transport.queue_pairs.failure import fail_send
 from fanin_nic.transport.records.accessors import count, send_index, send_row
 from fanin_nic.transport.records.psn import MODULUS, packets_of, psn_after, psn_distance
 from fanin_nic.transport.records.tables import Counter, RequestState
 from fanin_nic.transport.requester.segment import send_packet
-from fanin_nic.transport.requester.start import (
-    MAX_MESSAGE,
-    PROTECTION_ERROR,
-    SUCCESS,
-    end_psn,
-    is_answered,
-    message_length,
-    start,
-)
+from fanin_nic.transport.requester.start import MAX_MESSAGE, end_psn, is_answered, message_length, start
 from fanin_nic.transport.requester.timer import run_timer
-from fanin_wire.verbs import QueuePairState, SendFlag
+from fanin_wire.rocev2 import Transport
+from fanin_wire.verbs import CompletionStatus, QueuePairState, SendFlag
 
-POSTED, REFUSED = int(RequestState.POSTED), int(RequestState.REFUSED)
-RTS, SQD = int(QueuePairState.RTS), int(QueuePairState.SQD)
-FENCE = int(SendFlag.FENCE)
-RESENT = int(Counter.RESENT)
 ACKNOWLEDGEMENTS = 4  # asked for within a window
 
 
 @internal
 def send_requests(t, q, budget):
     """Send up to `budget` packets; returns whether more could be sent at once."""
-    if q.state != RTS and q.state != SQD:
+    if q.state != QueuePairState.RTS and q.state != QueuePairState.SQD:
         return False
     for _ in range(budget):
         if not may_send(t, q):
@@ -40,7 +29,7 @@ def send_requests(t, q, budget):
         if not has_room(t):
             return True
         send_next(t, q)
-        if q.state != RTS and q.state != SQD:
+        if q.state != QueuePairState.RTS and q.state != QueuePairState.SQD:
             return False
     return may_send(t, q)
 
@@ -51,9 +40,9 @@ def may_send(t, q):
     if q.send_next == q.send_tail or q.not_before > t.now:
         return False
     request = send_row(t, send_index(t, q, q.send_next))
-    if request.state == POSTED and not begin(t, q, request):
+    if request.state == RequestState.POSTED and not begin(t, q, request):
         return False
-    if request.state == REFUSED:
+    if request.state == RequestState.REFUSED:
         refuse(t, q, request)
         return False
     return is_in_window(q)
@@ -62,11 +51,11 @@ def may_send(t, q):
 @internal
 def begin(t, q, request):
     """Begin a request if the rules of order allow it now; returns whether it was begun, or refused."""
-    if q.state == SQD or (request.flags & FENCE and q.reads > 0):
+    if q.state == QueuePairState.SQD or (request.flags & SendFlag.FENCE and q.reads > 0):
         return False
     if is_answered(request.opcode) and q.most_reads > 0 and q.reads >= q.most_reads:
         return False
-    if q.kind == RC and not psns_suffice(t, q, message_length(request)):
+    if q.kind == Transport.RC and not psns_suffice(t, q, message_length(request)):
         return False
     start(t, q, request)
     return True
@@ -89,7 +78,7 @@ def refuse(t, q, request):
 @internal
 def is_in_window(q):
     """Whether a packet need not wait for acknowledgements."""
-    return q.kind != RC or psn_distance(q.next_psn, q.unacknowledged) < int64(q.limit)
+    return q.kind != Transport.RC or psn_distance(q.next_psn, q.unacknowledged) < int64(q.limit)
 
 
 @internal
@@ -100,18 +89,18 @@ def send_next(t, q):
     behind = end_psn(request) if is_answered(request.opcode) else psn_after(psn, 1)
     is_last = behind == end_psn(request)
     if not send_packet(t, q, request, psn, asks_for_acknowledgement(q, is_last)):
-        request.state = REFUSED
-        request.status = PROTECTION_ERROR
+        request.state = RequestState.REFUSED
+        request.status = CompletionStatus.LOC_PROT_ERR
         refuse(t, q, request)
         return
     if is_sent(q, psn):
-        count(t, RESENT)
+        count(t, Counter.RESENT)
     q.next_psn = behind
     if not is_sent_up_to(q, behind):
         q.end_psn = behind
     if is_last:
         q.send_next += 1
-    if q.kind == RC:
+    if q.kind == Transport.RC:
         run_timer(t, q)
     elif is_last:
         finish_unacknowledged(t, q, request)
@@ -133,7 +122,7 @@ def is_sent_up_to(q, psn):
 def asks_for_acknowledgement(q, is_last):
     """The last packet of a message asks, and some within a long one."""
     q.unasked += 1
-    if q.kind != RC or not (is_last or int64(q.unasked) * ACKNOWLEDGEMENTS >= int64(q.limit)):
+    if q.kind != Transport.RC or not (is_last or int64(q.unasked) * ACKNOWLEDGEMENTS >= int64(q.limit)):
         return 0
     q.unasked = 0
     return 1
@@ -142,6 +131,6 @@ def asks_for_acknowledgement(q, is_last):
 @internal
 def finish_unacknowledged(t, q, request):
     """The last packet of a request of UC or UD is sent, which ends it."""
-    complete_send(t, q, request, SUCCESS)
+    complete_send(t, q, request, CompletionStatus.SUCCESS)
     q.send_head += 1
     q.unacknowledged = q.next_psn

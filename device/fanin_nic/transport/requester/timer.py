@@ -11,7 +11,6 @@ from fanin_nic.transport.records.accessors import NEVER, U64, ZERO, count, make_
 from fanin_nic.transport.records.tables import Counter
 from fanin_nic.transport.requester.retry import retry
 
-TIMEOUTS = int(Counter.TIMEOUTS)
 MAX_BACKOFF = 2  # the last time-outs are 2^2 times the first
 
 
@@ -42,5 +41,5 @@ def pass_time(t, q):
         q.deadline = NEVER
         q.timer_runs = 0
         q.backoff = min(int64(q.backoff) + 1, MAX_BACKOFF)
-        count(t, TIMEOUTS)
+        count(t, Counter.TIMEOUTS)
         retry(t, q, 1)

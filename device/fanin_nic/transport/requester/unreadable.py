@@ -7,16 +7,13 @@ the table of actions. They are taken back, as if the transport had refused the r
 from numba import int64
 
 from fanin_nic.native.compiled import internal
-from fanin_nic.transport.queue_pairs.failure import ERR, RC, RECEIVED
 from fanin_nic.transport.records.accessors import U64, action_at, add, queue_pair_at, send_index, send_row
 from fanin_nic.transport.records.actions import ActionKind
-from fanin_nic.transport.records.tables import Counter
+from fanin_nic.transport.records.tables import Counter, RequestState
 from fanin_nic.transport.requester.retry import position
-from fanin_nic.transport.requester.send import REFUSED, refuse
-from fanin_nic.transport.requester.start import PROTECTION_ERROR
-
-NONE, SEND, COMPLETE = int(ActionKind.NONE), int(ActionKind.SEND), int(ActionKind.COMPLETE)
-COMPLETIONS = int(Counter.COMPLETIONS)
+from fanin_nic.transport.requester.send import refuse
+from fanin_wire.rocev2 import Transport
+from fanin_wire.verbs import CompletionOpcode, CompletionStatus, QueuePairState
 
 
 @internal
@@ -25,16 +22,16 @@ def fail_unreadable(t, number):
     action = action_at(t, U64(number))
     q = queue_pair_at(t, U64(action.queue_pair))
     take_back(t, q, int64(number))
-    if q.state == ERR:  # it failed in the same turn: its requests have their completions
+    if q.state == QueuePairState.ERR:  # it failed in the same turn: its requests have their completions
         return
-    if q.kind == RC:
+    if q.kind == Transport.RC:
         position(t, q, action.psn)
     else:
         q.send_head = q.send_next = action.request
         q.next_psn = action.psn
     request = send_row(t, send_index(t, q, q.send_next))
-    request.state = REFUSED
-    request.status = PROTECTION_ERROR
+    request.state = RequestState.REFUSED
+    request.status = CompletionStatus.LOC_PROT_ERR
     refuse(t, q, request)
 
 
@@ -45,8 +42,8 @@ def take_back(t, q, number):
         action = action_at(t, U64(index))
         if action.queue_pair != q.index:
             continue
-        if action.kind == SEND and action.of_request:
-            action.kind = NONE
-        elif action.kind == COMPLETE and q.kind != RC and action.opcode < RECEIVED:
-            action.kind = NONE
-            add(t, COMPLETIONS, -1)
+        if action.kind == ActionKind.SEND and action.of_request:
+            action.kind = ActionKind.NONE
+        elif action.kind == ActionKind.COMPLETE and q.kind != Transport.RC and action.opcode < CompletionOpcode.RECV:
+            action.kind = ActionKind.NONE
+            add(t, Counter.COMPLETIONS, -1)

@@ -21,31 +21,27 @@ from fanin_nic.transport.records.actions import ActionKind
 from fanin_nic.transport.records.psn import psn_after
 from fanin_nic.transport.records.tables import Counter, Receiving
 from fanin_nic.transport.responder.reads import RESPONSE_SIZE, may_repeat, new_response
-from fanin_nic.transport.responder.verdicts import ACCEPTED, ACCESS, INVALID
+from fanin_nic.transport.responder.verdicts import Verdict
 from fanin_wire.rocev2 import ATOMIC_BYTES, Operation
 from fanin_wire.verbs import MAX_RD_ATOMIC, Access
-
-COMPARE_SWAP_REQUEST = int(Operation.COMPARE_SWAP)
-COMPARE_SWAP, FETCH_ADD = int(ActionKind.COMPARE_SWAP), int(ActionKind.FETCH_ADD)
-NOTHING = int(Receiving.NOTHING)
-REMOTE_ATOMIC = int(Access.REMOTE_ATOMIC)
-DROP_DUPLICATE = int(Counter.DROP_DUPLICATE)
 
 
 @internal
 def on_atomic(t, q, packet, operation, length):
     """The expected atomic; returns a Verdict."""
-    if not int64(q.access) & REMOTE_ATOMIC or q.receiving != NOTHING or length:
-        return INVALID
+    if not int64(q.access) & Access.REMOTE_ATOMIC or q.receiving != Receiving.NOTHING or length:
+        return Verdict.INVALID
     if packet.va & U64(ATOMIC_BYTES - 1) or q.response_count >= q.most_responses:
-        return INVALID
-    found = find_region(t, q, packet.rkey, packet.va, ATOMIC_BYTES, REMOTE_ATOMIC)
+        return Verdict.INVALID
+    found = find_region(t, q, packet.rkey, packet.va, ATOMIC_BYTES, Access.REMOTE_ATOMIC)
     if not found:
-        return ACCESS
+        return Verdict.ACCESS
     original = original_row(t, original_index(q, q.originals))
     original.psn = packet.psn
     original.is_set = 1
-    action = action_at(t, U64(append(t, COMPARE_SWAP if operation == COMPARE_SWAP_REQUEST else FETCH_ADD)))
+    action = action_at(
+        t, U64(append(t, ActionKind.COMPARE_SWAP if operation == Operation.COMPARE_SWAP else ActionKind.FETCH_ADD))
+    )
     action.queue_pair = q.index
     action.process = process_of(t, found)
     action.remote = translate(t, found, packet.va)
@@ -55,7 +51,7 @@ def on_atomic(t, q, packet, operation, length):
     q.originals += 1
     q.msn = psn_after(q.msn, 1)
     add_original(t, q, packet, address_of(original), 0)
-    return ACCEPTED
+    return Verdict.ACCEPTED
 
 
 @internal
@@ -80,4 +76,4 @@ def repeat_atomic(t, q, packet):
         if original.is_set and original.psn == packet.psn and may_repeat(q):
             add_original(t, q, packet, address_of(original), 1)
             return
-    count(t, DROP_DUPLICATE)
+    count(t, Counter.DROP_DUPLICATE)

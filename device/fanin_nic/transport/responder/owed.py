@@ -33,23 +33,18 @@ from fanin_wire.rocev2 import (
 )
 from fanin_wire.verbs import Access
 
-NOTHING, ACK, NEGATIVE, FATAL = (int(Due[name]) for name in ("NOTHING", "ACK", "NEGATIVE", "FATAL"))
 ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE = CODES["RC_ACKNOWLEDGE"], CODES["RC_ATOMIC_ACKNOWLEDGE"]
 READ_FIRST, READ_MIDDLE = CODES["RC_RDMA_READ_RESPONSE_FIRST"], CODES["RC_RDMA_READ_RESPONSE_MIDDLE"]
 READ_LAST, READ_ONLY = CODES["RC_RDMA_READ_RESPONSE_LAST"], CODES["RC_RDMA_READ_RESPONSE_ONLY"]
 POSITIVE = syndrome(Acknowledge.ACK, CREDITS_INVALID)
 ACCESS_REFUSED = syndrome(Acknowledge.NAK, Nak.REMOTE_ACCESS)
 SEQUENCE_ERROR = syndrome(Acknowledge.NAK, Nak.SEQUENCE)
-RNR_NAK = int(Acknowledge.RNR_NAK)
-REMOTE_READ = int(Access.REMOTE_READ)
-ACKS_SENT, NAKS_SENT = int(Counter.ACKS_SENT), int(Counter.NAKS_SENT)
-RNR_NAKS_SENT, REFUSED_ACCESS = int(Counter.RNR_NAKS_SENT), int(Counter.REFUSED_ACCESS)
 
 
 @internal
 def schedule_acknowledgement(t, q):
     """Acknowledge all SENDs and WRITEs that were performed, and what was before them."""
-    q.due = ACK
+    q.due = Due.ACK
     make_ready(t, q)
 
 
@@ -57,13 +52,13 @@ def schedule_acknowledgement(t, q):
 def schedule_next(t, q, asks, is_answered):
     """The expected packet was accepted. asks: its sender wants an answer. is_answered: a response, which also
     acknowledges, follows. If later packets were dropped meanwhile, the next one is missing now."""
-    if q.due == NEGATIVE and psn_difference(q.gap_end, q.expected) > 0:
-        schedule_nak(t, q, NEGATIVE, SEQUENCE_ERROR, q.expected)
+    if q.due == Due.NEGATIVE and psn_difference(q.gap_end, q.expected) > 0:
+        schedule_nak(t, q, Due.NEGATIVE, SEQUENCE_ERROR, q.expected)
         return
     q.gap_reported = 0
     if is_answered:
-        q.due = NOTHING
-    elif asks or q.due == NEGATIVE:
+        q.due = Due.NOTHING
+    elif asks or q.due == Due.NEGATIVE:
         schedule_acknowledgement(t, q)
 
 
@@ -87,7 +82,7 @@ def respond(t, q, budget):
         send_response(t, q, response_row(t, response_index(q, q.response_head)))
     if q.response_head != q.response_tail:
         return True
-    if q.due != NOTHING:
+    if q.due != Due.NOTHING:
         if not has_room(t):
             return True
         send_acknowledgement(t, q)
@@ -129,12 +124,12 @@ def send_data(t, q, response):
     offset, psn = number * mtu, psn_after(response.first_psn, response.done)
     length = min(int64(response.length) - offset, mtu)
     address = response.address + U64(offset)
-    found = find_region(t, q, response.rkey, address, length, REMOTE_READ) if length else 0
+    found = find_region(t, q, response.rkey, address, length, Access.REMOTE_READ) if length else 0
     if length and not found:
         q.response_head = q.response_tail
         q.response_count = 0
-        count(t, REFUSED_ACCESS)
-        schedule_nak(t, q, FATAL, ACCESS_REFUSED, psn)
+        count(t, Counter.REFUSED_ACCESS)
+        schedule_nak(t, q, Due.FATAL, ACCESS_REFUSED, psn)
         return False
     new_packet(t, q, read_opcode(number == 0, number + 1 == int64(response.packets)), psn)
     packet = packet_at(t, OUTGOING)
@@ -161,20 +156,20 @@ def send_acknowledgement(t, q):
     for the response."""
     due = q.due
     psn, msn = int64(q.due_psn), int64(q.msn)
-    if due == ACK:
+    if due == Due.ACK:
         psn = psn_after(q.expected, -1 - int64(q.answered_psns))
         msn = psn_after(msn, -int64(q.answered_messages))
     new_packet(t, q, ACKNOWLEDGE, psn)
     packet = packet_at(t, OUTGOING)
-    packet.syndrome = POSITIVE if due == ACK else q.due_syndrome
+    packet.syndrome = POSITIVE if due == Due.ACK else q.due_syndrome
     packet.msn = msn
     send(t, q)
-    q.due = NOTHING
-    if due == ACK:
-        count(t, ACKS_SENT)
-    elif int64(q.due_syndrome) >> ACKNOWLEDGE_SHIFT == RNR_NAK:
-        count(t, RNR_NAKS_SENT)
+    q.due = Due.NOTHING
+    if due == Due.ACK:
+        count(t, Counter.ACKS_SENT)
+    elif int64(q.due_syndrome) >> ACKNOWLEDGE_SHIFT == Acknowledge.RNR_NAK:
+        count(t, Counter.RNR_NAKS_SENT)
     else:
-        count(t, NAKS_SENT)
-    if due == FATAL:
+        count(t, Counter.NAKS_SENT)
+    if due == Due.FATAL:
         fail_queue_pair(t, q)

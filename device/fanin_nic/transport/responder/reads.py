@@ -8,13 +8,10 @@ from fanin_nic.transport.memory.regions import find_region
 from fanin_nic.transport.records.accessors import U64, count, make_ready, response_index, response_row
 from fanin_nic.transport.records.psn import is_within, packets_of, psn_after
 from fanin_nic.transport.records.tables import RESPONSE, RESPONSES, Counter, Receiving
-from fanin_nic.transport.responder.verdicts import ACCEPTED, ACCESS, INVALID
+from fanin_nic.transport.responder.verdicts import Verdict
 from fanin_wire.rocev2 import MAX_MESSAGE
 from fanin_wire.verbs import Access
 
-NOTHING = int(Receiving.NOTHING)
-REMOTE_READ = int(Access.REMOTE_READ)
-DROP_DUPLICATE = int(Counter.DROP_DUPLICATE)
 RESPONSE_SIZE = U64(RESPONSE.itemsize)
 
 
@@ -33,7 +30,7 @@ def may_repeat(q):
 @internal
 def may_read(t, q, packet):
     """Whether the memory of a READ may be read."""
-    return packet.dlen == 0 or find_region(t, q, packet.rkey, packet.va, packet.dlen, REMOTE_READ) != 0
+    return packet.dlen == 0 or find_region(t, q, packet.rkey, packet.va, packet.dlen, Access.REMOTE_READ) != 0
 
 
 @internal
@@ -64,29 +61,34 @@ def add_read(t, q, packet, is_repetition):
 @internal
 def on_read(t, q, packet, length):
     """The expected READ; returns a Verdict."""
-    if not int64(q.access) & REMOTE_READ or q.receiving != NOTHING or length or packet.dlen > MAX_MESSAGE:
-        return INVALID
+    if (
+        not int64(q.access) & Access.REMOTE_READ
+        or q.receiving != Receiving.NOTHING
+        or length
+        or packet.dlen > MAX_MESSAGE
+    ):
+        return Verdict.INVALID
     if q.response_count >= q.most_responses:
-        return INVALID
+        return Verdict.INVALID
     if not may_read(t, q, packet):
-        return ACCESS
+        return Verdict.ACCESS
     q.msn = psn_after(q.msn, 1)
     add_read(t, q, packet, 0)
-    return ACCEPTED
+    return Verdict.ACCEPTED
 
 
 @internal
 def repeat_read(t, q, packet, behind):
     """A READ, or the rest of one, that was answered `behind` packets before the expected one. It is answered again,
     unless its first packet is still to be sent."""
-    refused = not int64(q.access) & REMOTE_READ or packet.dlen > MAX_MESSAGE
+    refused = not int64(q.access) & Access.REMOTE_READ or packet.dlen > MAX_MESSAGE
     if refused or packets_of(packet.dlen, q.mtu) > behind or not may_read(t, q, packet):
-        count(t, DROP_DUPLICATE)
+        count(t, Counter.DROP_DUPLICATE)
     elif not is_waiting(t, q, packet.psn):
         if may_repeat(q):
             add_read(t, q, packet, 1)
         else:
-            count(t, DROP_DUPLICATE)
+            count(t, Counter.DROP_DUPLICATE)
 
 
 @internal

@@ -6,37 +6,26 @@ from fanin_nic.native.compiled import internal
 from fanin_nic.transport.output.headers import OPERATIONS, PARTS
 from fanin_nic.transport.records.accessors import count
 from fanin_nic.transport.records.psn import packets_of, psn_after, psn_difference
-from fanin_nic.transport.records.tables import Counter
+from fanin_nic.transport.records.tables import Counter, Due
 from fanin_nic.transport.responder.atomics import on_atomic, repeat_atomic
-from fanin_nic.transport.responder.owed import (
-    FATAL,
-    NEGATIVE,
-    SEQUENCE_ERROR,
-    schedule_acknowledgement,
-    schedule_nak,
-    schedule_next,
-)
+from fanin_nic.transport.responder.owed import SEQUENCE_ERROR, schedule_acknowledgement, schedule_nak, schedule_next
 from fanin_nic.transport.responder.reads import on_read, repeat_read
 from fanin_nic.transport.responder.receives import on_send
-from fanin_nic.transport.responder.verdicts import ACCEPTED, NAKS, NOT_READY, REFUSALS, rnr_syndrome
+from fanin_nic.transport.responder.verdicts import NAKS, REFUSALS, Verdict, rnr_syndrome
 from fanin_nic.transport.responder.writes import on_write
 from fanin_wire.rocev2 import Operation
-
-SEND, WRITE, READ = int(Operation.SEND), int(Operation.WRITE), int(Operation.READ_REQUEST)
-DROP_SEQUENCE, DROP_BLOCKED = int(Counter.DROP_SEQUENCE), int(Counter.DROP_BLOCKED)
-DUPLICATES = int(Counter.DUPLICATES)
 
 
 @internal
 def on_request(t, q, packet, data, length):
     """A request packet of RC."""
     ahead = psn_difference(packet.psn, q.expected)
-    if q.due == FATAL:
-        count(t, DROP_BLOCKED)
+    if q.due == Due.FATAL:
+        count(t, Counter.DROP_BLOCKED)
     elif ahead > 0:
         on_gap(t, q, packet)
     elif ahead < 0:
-        count(t, DUPLICATES)
+        count(t, Counter.DUPLICATES)
         repeat(t, q, packet, -ahead)
     else:
         take_expected(t, q, packet, data, length)
@@ -45,13 +34,13 @@ def on_request(t, q, packet, data, length):
 @internal
 def on_gap(t, q, packet):
     """A packet before this one is missing: ask for it, once (section 9.7.5.2)."""
-    count(t, DROP_SEQUENCE)
+    count(t, Counter.DROP_SEQUENCE)
     behind = psn_after(packet.psn, 1)
     if not q.gap_reported or psn_difference(behind, q.gap_end) > 0:
         q.gap_end = behind
     if not q.gap_reported:
         q.gap_reported = 1
-        schedule_nak(t, q, NEGATIVE, SEQUENCE_ERROR, q.expected)
+        schedule_nak(t, q, Due.NEGATIVE, SEQUENCE_ERROR, q.expected)
 
 
 @internal
@@ -59,25 +48,25 @@ def take_expected(t, q, packet, data, length):
     """Perform the expected packet, or refuse it."""
     before = q.expected
     verdict = carry_out(t, q, packet, data, length)
-    if verdict == ACCEPTED:
+    if verdict == Verdict.ACCEPTED:
         psns = psns_of(q, packet)
         q.expected = psn_after(before, psns)
         note_answered(q, packet, psns)
         schedule_next(t, q, packet.ackreq, is_answered(packet))
-    elif verdict == NOT_READY:
+    elif verdict == Verdict.NOT_READY:
         q.gap_reported = 1
         q.gap_end = psn_after(before, 1)
-        schedule_nak(t, q, NEGATIVE, rnr_syndrome(q), before)
+        schedule_nak(t, q, Due.NEGATIVE, rnr_syndrome(q), before)
     else:
         count(t, int64(REFUSALS[verdict]))
-        schedule_nak(t, q, FATAL, int64(NAKS[verdict]), before)
+        schedule_nak(t, q, Due.FATAL, int64(NAKS[verdict]), before)
 
 
 @internal
 def is_answered(packet):
     """Whether a response answers a request packet, not an acknowledgement."""
     operation = int64(OPERATIONS[packet.opcode])
-    return operation != SEND and operation != WRITE
+    return operation != Operation.SEND and operation != Operation.WRITE
 
 
 @internal
@@ -94,18 +83,18 @@ def note_answered(q, packet, psns):
 @internal
 def psns_of(q, packet):
     """PSNs of a request packet: of a READ those of all packets of its response."""
-    return packets_of(packet.dlen, q.mtu) if int64(OPERATIONS[packet.opcode]) == READ else 1
+    return packets_of(packet.dlen, q.mtu) if int64(OPERATIONS[packet.opcode]) == Operation.READ_REQUEST else 1
 
 
 @internal
 def carry_out(t, q, packet, data, length):
     """Perform the expected packet; returns a Verdict."""
     operation, part = int64(OPERATIONS[packet.opcode]), int64(PARTS[packet.opcode])
-    if operation == SEND:
+    if operation == Operation.SEND:
         return on_send(t, q, packet, part, data, length)
-    if operation == WRITE:
+    if operation == Operation.WRITE:
         return on_write(t, q, packet, part, data, length)
-    if operation == READ:
+    if operation == Operation.READ_REQUEST:
         return on_read(t, q, packet, length)
     return on_atomic(t, q, packet, operation, length)
 
@@ -115,10 +104,10 @@ def repeat(t, q, packet, behind):
     """A request performed `behind` packets before the expected one (section 9.7.4). A read is performed again, an
     atomic is answered with its former value, all others are acknowledged."""
     operation = int64(OPERATIONS[packet.opcode])
-    if operation in (SEND, WRITE):
-        if q.due != NEGATIVE:
+    if operation in (Operation.SEND, Operation.WRITE):
+        if q.due != Due.NEGATIVE:
             schedule_acknowledgement(t, q)
-    elif operation == READ:
+    elif operation == Operation.READ_REQUEST:
         repeat_read(t, q, packet, behind)
     else:
         repeat_atomic(t, q, packet)

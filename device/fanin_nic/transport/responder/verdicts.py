@@ -20,17 +20,15 @@ class Verdict(enum.IntEnum):
     OPERATION = 4  # NAK remote operational error
 
 
-ACCEPTED, NOT_READY, INVALID = int(Verdict.ACCEPTED), int(Verdict.NOT_READY), int(Verdict.INVALID)
-ACCESS, OPERATION = int(Verdict.ACCESS), int(Verdict.OPERATION)
 NAKS = np.zeros(len(Verdict), np.uint8)
-NAKS[INVALID] = syndrome(Acknowledge.NAK, Nak.INVALID_REQUEST)
-NAKS[ACCESS] = syndrome(Acknowledge.NAK, Nak.REMOTE_ACCESS)
-NAKS[OPERATION] = syndrome(Acknowledge.NAK, Nak.REMOTE_OPERATIONAL)
+NAKS[Verdict.INVALID] = syndrome(Acknowledge.NAK, Nak.INVALID_REQUEST)
+NAKS[Verdict.ACCESS] = syndrome(Acknowledge.NAK, Nak.REMOTE_ACCESS)
+NAKS[Verdict.OPERATION] = syndrome(Acknowledge.NAK, Nak.REMOTE_OPERATIONAL)
 RNR = int(Acknowledge.RNR_NAK) << ACKNOWLEDGE_SHIFT
 REFUSALS = np.zeros(len(Verdict), np.uint8)  # of a refused request
-REFUSALS[INVALID] = Counter.REFUSED_INVALID
-REFUSALS[ACCESS] = Counter.REFUSED_ACCESS
-REFUSALS[OPERATION] = Counter.REFUSED_OPERATION
+REFUSALS[Verdict.INVALID] = Counter.REFUSED_INVALID
+REFUSALS[Verdict.ACCESS] = Counter.REFUSED_ACCESS
+REFUSALS[Verdict.OPERATION] = Counter.REFUSED_OPERATION
 
 
 @internal
