@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fanin_nic.daemon.cross import CompilationFailed, compile_for
-from fanin_nic.daemon.entries import Entry
+from fanin_nic.daemon.precompile import Entry
 
 from .machine import StepFailed
 

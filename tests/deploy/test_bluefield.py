@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from fanin import Job
-from fanin_nic.daemon import settings_file
+from fanin_nic.daemon import main
 from fanin_tools.fabric import description_file
 from fanin_wire import settings
 from fanin_wire.settings import DeviceSettings
@@ -41,7 +41,7 @@ def described(text: str, folder: Path) -> Job:
 def test_settings_agree_with_the_description(name: str) -> None:
     fabric = description_file.read(EXAMPLE / "fabric.toml")
     device = fabric.device(name)
-    given = settings_file.read(EXAMPLE / f"{name}.toml")
+    given = main.read(EXAMPLE / f"{name}.toml")
     found = settings.convert({**given, "name": name, "socket": "/run/fanin"}, DeviceSettings)
     shared = ("address", "port", "slots", "rdma", "token_file")
     assert [getattr(found, each) for each in shared] == [getattr(device, each) for each in shared]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fanin_nic.daemon.service_manager import ENVIRONMENT_VARIABLE, ServiceManager
+from fanin_nic.daemon.main import ENVIRONMENT_VARIABLE, ServiceManager
 from tests.deploy.manager import listening
 
 pytestmark = pytest.mark.unit

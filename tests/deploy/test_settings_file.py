@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fanin_nic.daemon import main, settings_file
+from fanin_nic.daemon import main
 from fanin_wire.settings import InvalidSetting
 
 pytestmark = pytest.mark.unit
@@ -36,13 +36,13 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, complaint: str) -> No
     path = tmp_path / "nic0.toml"
     path.write_text(text)
     with pytest.raises(InvalidSetting) as found:
-        settings_file.read(path)
+        main.read(path)
     assert str(found.value).startswith(f"{path}: {complaint}")
 
 
 def test_no_file(tmp_path: Path) -> None:
     with pytest.raises(InvalidSetting, match="No such file or directory; see docs"):
-        settings_file.read(tmp_path / "nobody.toml")
+        main.read(tmp_path / "nobody.toml")
 
 
 def test_what_neither_gives_is_named(

@@ -5,7 +5,7 @@ import threading
 from typing import Self
 
 from fanin_nic.hostif import messages
-from fanin_nic.hostif.remote.stream import LENGTH, send_message
+from fanin_nic.hostif.remote.tcp import LENGTH, send_message
 
 LONGEST = 1 << 12
 

@@ -12,7 +12,7 @@ import llvmlite.binding as llvm
 import pytest
 from numba import njit, types
 
-from fanin_nic.daemon.splitter import doorbell, host_rings
+from fanin_nic.daemon.splitter import tables
 from fanin_nic.hostif import rings
 from fanin_nic.native import memory
 from fanin_nic.native.compiled import OPTIONS
@@ -107,9 +107,9 @@ PLACES = (
     (rings.see, (WORD,), ["ldar"]),
     (rings.set_sleeping, (WORD, NUMBER, NUMBER), ["stlr", "dmb ish"]),
     (rings.beat, (WORD, NUMBER, NUMBER), ["stlr"]),
-    (host_rings.submit, (WORD, WORD), ["stlr"]),
-    (host_rings.take, (WORD, WORD), ["ldar", "stlr"]),
-    (doorbell.ring_doorbell, (WORD,), ["dmb ish"]),
+    (tables.submit, (WORD, WORD), ["stlr"]),
+    (tables.take, (WORD, WORD), ["ldar", "stlr"]),
+    (tables.ring_doorbell, (WORD,), ["dmb ish"]),
 )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from fanin_nic.engine import events
 from fanin_nic.engine.packets.header_prediction import equal_under_mask
-from fanin_nic.engine.records.received import RECEIVED
+from fanin_nic.engine.records.actions import RECEIVED
 from fanin_nic.engine.records.tables import CHILD
 from fanin_nic.native.compiled import compiled
 from fanin_wire import fields

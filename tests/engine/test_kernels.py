@@ -10,12 +10,12 @@ from numba import njit
 from numba.core.registry import cpu_target
 
 from fanin_nic.engine.kernels import FINISH, NARROW, WIDEN, __main__, itemsize_table, kernel_table
-from fanin_nic.engine.kernels.conversions import f16_of_f32_by_bits, f32_of_f16_by_bits
+from fanin_nic.engine.kernels.floats import f16_of_f32_by_bits, f32_of_f16_by_bits
 from fanin_nic.engine.kernels.table import DISTINCT, KERNELS, MAX_DTYPES, MAX_OPS
 from fanin_nic.engine.kernels.unit import addresses_of
 from fanin_nic.engine.records.accessors import engine_at
 from fanin_nic.engine.records.tables import ENGINE
-from fanin_nic.engine.slots.arithmetic import is_supported, itemsize
+from fanin_nic.engine.slots import is_supported, itemsize
 from fanin_wire import arithmetic
 from fanin_wire.abi import DType, Op
 from fanin_wire.datatypes import DATATYPES, DataType, Family, datatype_by_name

@@ -7,9 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fanin_nic.daemon import send_errors
-from fanin_nic.daemon.job_log import JobLog
-from fanin_nic.daemon.send_errors import SendErrors
+from fanin_nic.daemon import status
+from fanin_nic.daemon.status import JobLog, SendErrors
 from fanin_nic.engine.records.tables import JOB, JobState
 from fanin_wire.abi import Status
 
@@ -37,7 +36,7 @@ def test_only_the_end_of_a_job_that_was_there_is_told(
 
 def test_a_full_queue_is_told_if_it_stays(monkeypatch: pytest.MonkeyPatch, said: pytest.LogCaptureFixture) -> None:
     now, lost = 0.0, 0
-    monkeypatch.setattr(send_errors.time, "monotonic", lambda: now)
+    monkeypatch.setattr(status.time, "monotonic", lambda: now)
     port = SimpleNamespace(
         lane=0, mtu=1500, failed_sends=lambda: lost, send_errors=lambda: {PEER: (lost, errno.EAGAIN)}
     )
@@ -50,5 +49,5 @@ def test_a_full_queue_is_told_if_it_stays(monkeypatch: pytest.MonkeyPatch, said:
         now, lost = now + 0.5, lost + 1
         log.look()
     assert [record.message for record in said.records] == [
-        f"5 packets to {PEER} could not be sent: EAGAIN {errno.EAGAIN}; {send_errors.FULL}"
+        f"5 packets to {PEER} could not be sent: EAGAIN {errno.EAGAIN}; {status.FULL}"
     ]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fanin_nic.engine.engine import Timing
-from fanin_nic.engine.output.multicast_membership import MAX_CONSECUTIVE_LOSSES
+from fanin_nic.engine.output import MAX_CONSECUTIVE_LOSSES
 from fanin_wire.abi import DType, Status
 from fanin_wire.fields import Flag, Opcode
 from tests.engine.rig import ALL, LIMITS, ONE, PARENT, NicRig, Sent, SwitchRig, child_address, f32, ip, place

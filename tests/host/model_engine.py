@@ -9,8 +9,8 @@ from model_memory import Memory, Region
 from model_messages import Message
 
 from fanin_nic.hostif import rings
-from fanin_nic.hostif.engine_port import NoResources, Refused
 from fanin_nic.hostif.messages import join_reply, leave_reply
+from fanin_nic.hostif.ports import NoResources, Refused
 from fanin_nic.hostif.server import ControlServer
 from fanin_wire import abi
 from fanin_wire.abi import Status, WqeFlag, WqeOpcode
@@ -19,7 +19,7 @@ MAX_QUEUES = 64
 
 
 class ModelEngine:
-    """Implements fanin_nic.hostif.engine_port.EnginePort."""
+    """Implements fanin_nic.hostif.ports.EnginePort."""
 
     def __init__(self) -> None:
         self.server: ControlServer | None = None

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fanin_nic.hostif.engine_port import Refused
 from fanin_nic.hostif.mapping import record_view
+from fanin_nic.hostif.ports import Refused
 from fanin_wire import abi
 from fanin_wire.abi import Access, Status
 

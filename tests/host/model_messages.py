@@ -4,7 +4,7 @@ import numpy as np
 from model_jobs import Job, Queue
 from model_memory import Memory
 
-from fanin_nic.hostif.engine_port import Refused
+from fanin_nic.hostif.ports import Refused
 from fanin_wire import abi
 from fanin_wire.abi import ContributorClass, JobFlag, Status, WqeFlag
 from fanin_wire.datatypes import datatype_by_code

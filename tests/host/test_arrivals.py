@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fanin_nic.engine.records.actions import ACTION
-from fanin_nic.hostif import arrivals
+from fanin_nic.hostif import rings
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import record_at
 from fanin_wire import abi
@@ -17,14 +17,14 @@ action_at = record_at(ACTION)
 @compiled
 def store(ring, action):
     """`store_arrival`, for Python."""
-    arrivals.store_arrival(ring, action_at(action))
+    rings.store_arrival(ring, action_at(action))
 
 
 class Ring:
     """A ring in the middle of memory that is watched."""
 
     def __init__(self, producer: int = 0, consumer: int = 0, seen: int | None = None) -> None:
-        self.memory = np.full(2 * GUARD + arrivals.ARRIVAL_RING_BYTES, 0xA5, np.uint8)
+        self.memory = np.full(2 * GUARD + rings.ARRIVAL_RING_BYTES, 0xA5, np.uint8)
         self.bytes = self.memory[GUARD:-GUARD]
         self.head = self.bytes[: abi.RING.itemsize].view(abi.RING)[0]
         self.head["producer"], self.head["consumer"] = producer, consumer

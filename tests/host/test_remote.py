@@ -12,12 +12,11 @@ import pytest
 
 from fanin_nic.daemon.lanes.host import LanesHost
 from fanin_nic.hostif import messages
-from fanin_nic.hostif.engine_port import Refused
-from fanin_nic.hostif.remote import address
+from fanin_nic.hostif.ports import Refused
+from fanin_nic.hostif.remote import tcp
 from fanin_nic.hostif.remote.client import RemoteClient
-from fanin_nic.hostif.remote.service import RemoteFailed, RemoteService
-from fanin_nic.hostif.remote.stream import LENGTH, AddressInUse, MessageReader, TcpListener, send_message
-from fanin_nic.hostif.remote.token import BadToken, is_token, read_token
+from fanin_nic.hostif.remote.service import BadToken, RemoteFailed, RemoteService, is_token, read_token
+from fanin_nic.hostif.remote.tcp import LENGTH, AddressInUse, MessageReader, TcpListener, send_message
 from fanin_nic.hostif.server import Connection, ControlServer, RemoteConnection, close_all
 from fanin_wire import abi
 from fanin_wire.abi import Status
@@ -244,12 +243,12 @@ def test_replies_name_the_markers_before_them(pair: Pair, tmp_path: Path) -> Non
 
 def test_address_that_is_not_ours() -> None:
     with pytest.raises(AddressInUse, match=r"cannot listen at 192\.0\.2\.1:1: .*; use an address of this host"):
-        TcpListener(address.HostAddress("mlx5_0", "192.0.2.1", 1), 1.0)
+        TcpListener(tcp.HostAddress("mlx5_0", "192.0.2.1", 1), 1.0)
 
 
 def test_silent_hosts_are_noticed() -> None:
     """TCP probes a silent host within the detection time, and gives up what it does not acknowledge."""
-    listener = TcpListener(address.HostAddress("mlx5_0", "127.0.0.1", 0), 8.0)
+    listener = TcpListener(tcp.HostAddress("mlx5_0", "127.0.0.1", 0), 8.0)
     with socket.create_connection(listener.socket.getsockname()):
         accepted = None
         while accepted is None:
@@ -266,7 +265,7 @@ def test_silent_hosts_are_noticed() -> None:
 
 
 def test_address() -> None:
-    assert address.parse("rdma://mlx5_0@192.168.100.2:4792") == ("mlx5_0", "192.168.100.2", 4792)
+    assert tcp.parse("rdma://mlx5_0@192.168.100.2:4792") == ("mlx5_0", "192.168.100.2", 4792)
 
 
 @pytest.mark.parametrize("text", ["rdma://192.168.100.2:4792", "rdma://mlx5_0@host:1", "mlx5_0@1.2.3.4:5", "rdma://"])

@@ -9,7 +9,7 @@ import pytest
 
 from fanin_nic.engine.records.actions import ACTION, READ_BYTES
 from fanin_nic.hostif.remote import queue_pair, transfer
-from fanin_nic.hostif.remote.records import (
+from fanin_nic.hostif.remote.queue_pair import (
     ALL_SLOTS,
     MAX_WAITING_READS,
     RDMA_REQUEST,

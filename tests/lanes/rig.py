@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from fanin_nic.daemon.splitter.doorbell import LANE_DOORBELL
-from fanin_nic.daemon.splitter.host_rings import submit, take
 from fanin_nic.daemon.splitter.merge import merge
 from fanin_nic.daemon.splitter.split import requests_wait, split
 from fanin_nic.daemon.splitter.splitter import LaneRings, Splitter
+from fanin_nic.daemon.splitter.tables import LANE_DOORBELL, submit, take
 from fanin_nic.hostif.mapping import CQ_BYTES, SQ_BYTES
 from fanin_nic.hostif.rings import complete, fetch
 from fanin_wire import abi

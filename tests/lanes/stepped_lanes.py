@@ -10,9 +10,8 @@ from fanin_nic.daemon.lanes.host import LanesHost
 from fanin_nic.daemon.lanes.ordinary_host import OrdinaryHost
 from fanin_nic.daemon.lanes.threads import LaneThreads
 from fanin_nic.daemon.loop.lane import Reason
-from fanin_nic.daemon.splitter.doorbell import LANE_DOORBELL
-from fanin_nic.daemon.splitter.host_rings import submit, take
 from fanin_nic.daemon.splitter.splitter import Splitter
+from fanin_nic.daemon.splitter.tables import LANE_DOORBELL, submit, take
 from fanin_nic.engine.engine import Engine, Limits
 from fanin_nic.hostif.mapping import CQ_BYTES, SQ_BYTES
 from fanin_nic.port.sockets import UdpPort

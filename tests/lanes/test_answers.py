@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fanin_nic.daemon.lanes.answers import Answers
+from fanin_nic.daemon.lanes.host import Answers
 from fanin_nic.engine.records.actions import ACTION
 from fanin_wire.abi import Status
 

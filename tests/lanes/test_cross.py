@@ -15,7 +15,7 @@ from numba import types as numba_types
 from numba.core.registry import cpu_target
 
 from fanin_nic.daemon import cross
-from fanin_nic.daemon.entries import Entry, entries
+from fanin_nic.daemon.precompile import Entry, entries
 from fanin_nic.engine import function_addresses
 from fanin_nic.native import target
 from fanin_nic.native.cache import completion_mark

@@ -3,7 +3,7 @@
 import pytest
 
 from fanin_nic.daemon.loop.lane import Reason
-from fanin_nic.hostif.engine_port import Refused
+from fanin_nic.hostif.ports import Refused
 from fanin_wire import abi
 from fanin_wire.abi import Status
 from tests.lanes.stepped_lanes import KEY, LANES

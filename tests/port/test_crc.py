@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numba import config
 
 from fanin_nic.native import cpu
-from fanin_nic.port import crc, polynomial
+from fanin_nic.port import crc, folding
 
 LARGE_LENGTHS = (1023, 1024, 1080, 4096, 4152, 8192, 65_507, 1_000_003)
 MEMORY = np.random.default_rng(20).integers(0, 256, max(LARGE_LENGTHS) + 64, np.uint8)
@@ -75,15 +75,15 @@ def test_headers_and_payload(headers, words, offset, length):
 
 def test_barrett_constants_are_the_published_ones():
     """Gopal et al., Intel 2009, for the reflected Ethernet polynomial."""
-    assert polynomial.BARRETT_QUOTIENT == 0x1_F701_1641
-    assert polynomial.BARRETT_POLYNOMIAL == 0x1_DB71_0641
+    assert folding.BARRETT_QUOTIENT == 0x1_F701_1641
+    assert folding.BARRETT_POLYNOMIAL == 0x1_DB71_0641
 
 
 @pytest.mark.parametrize("exponent", [0, 1, 31, 32, 33, 8 << 16])
 def test_inverse_powers(exponent):
-    power = polynomial.divide(1 << exponent)[1]
-    inverse = polynomial.reflect(polynomial.inverse_power(exponent), polynomial.DEGREE)
-    assert polynomial.multiply(power, inverse) == 1
+    power = folding.divide(1 << exponent)[1]
+    inverse = folding.reflect(folding.inverse_power(exponent), folding.DEGREE)
+    assert folding.multiply(power, inverse) == 1
 
 
 @pytest.mark.parametrize(
@@ -118,10 +118,10 @@ def test_the_fastest_variant_of_this_cpu_is_in_use():
 def test_product_of_two_registers(multiply, one, other):
     """Of polynomials whose highest coefficient is the lowest bit."""
     product = 0
-    for bit in range(polynomial.DEGREE):
-        if polynomial.reflect(one, 32) >> bit & 1:
-            product ^= polynomial.reflect(other, 32) << bit
-    expected = polynomial.reflect(polynomial.divide(product)[1], 32)
+    for bit in range(folding.DEGREE):
+        if folding.reflect(one, 32) >> bit & 1:
+            product ^= folding.reflect(other, 32) << bit
+    expected = folding.reflect(folding.divide(product)[1], 32)
     assert int(multiply(np.uint32(one), np.uint32(other))) == expected
 
 

@@ -13,8 +13,7 @@ from numba import uint64
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import copy, record_at
 from fanin_nic.port.descriptors import FRAMES_BYTES, PORT
-from fanin_nic.port.identification import other_identification
-from fanin_nic.port.ordinary import close_frame, drop_frame, flush_frames, open_frame
+from fanin_nic.port.ordinary import close_frame, drop_frame, flush_frames, open_frame, other_identification
 
 UDP_SEGMENT = 103
 IDENTIFICATIONS = (0, 1, 63, 64, 255, 256, 0x8001, 0xFFFF)

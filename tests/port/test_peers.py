@@ -3,7 +3,7 @@
 import numpy as np
 
 from fanin_nic.port.descriptors import PEER, PEER_SLOTS
-from fanin_nic.port.peers import find_peer, known_peer
+from fanin_nic.port.tables import find_peer, known_peer
 
 KNOWN, STRANGER = 0x0A00_0001, 0x0A00_0002
 

@@ -14,7 +14,7 @@ import pytest
 
 from fanin_nic.port.descriptors import DESTINATION, PEER, PEER_SLOTS
 from fanin_nic.port.verbs.events import Event
-from fanin_nic.port.verbs.opening import VerbsFailed
+from fanin_nic.port.verbs.interface import VerbsFailed
 from fanin_nic.port.verbs.records import VERBS
 from fanin_nic.port.verbs.resolver import RECOVERY_SECONDS, Resolver
 from fanin_wire.resolution import RESOLUTION_PORT, Kind, Message, decode, encode

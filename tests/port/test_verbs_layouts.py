@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fanin_nic.port.verbs import flow_rules, library, records
+from fanin_nic.port.verbs import library, raw_queue_pair, records
 from fanin_nic.port.verbs.events import Event
 
 REAL = Path("/usr/include/infiniband/verbs.h")
@@ -64,7 +64,7 @@ TABLES = {  # numpy records: our members, and theirs
 }
 RULE = {  # parts of a steering rule
     "ibv_flow_attr": (
-        flow_rules.RULE_HEAD,
+        raw_queue_pair.RULE_HEAD,
         {
             "mask": "comp_mask",
             "type": "type",
@@ -76,7 +76,7 @@ RULE = {  # parts of a steering rule
         },
     ),
     "ibv_flow_spec_eth": (
-        flow_rules.ETHERNET_PART,
+        raw_queue_pair.ETHERNET_PART,
         {
             "type": "type",
             "size": "size",
@@ -87,11 +87,11 @@ RULE = {  # parts of a steering rule
         },
     ),
     "ibv_flow_spec_ipv4": (
-        flow_rules.IPV4_PART,
+        raw_queue_pair.IPV4_PART,
         {"type": "type", "size": "size", "destination": "val.dst_ip", "destination_mask": "mask.dst_ip"},
     ),
     "ibv_flow_spec_tcp_udp": (
-        flow_rules.UDP_PART,
+        raw_queue_pair.UDP_PART,
         {"type": "type", "size": "size", "destination": "val.dst_port", "destination_mask": "mask.dst_port"},
     ),
 }
@@ -122,16 +122,16 @@ CODES = {
     "sizeof(struct ibv_grh)": records.GRH_BYTES,
     "offsetof(struct ibv_context, async_fd)": library.ASYNC_FD,
     "offsetof(struct ibv_async_event, element.port_num)": library.AsyncEvent.element.offset,
-    "IBV_FLOW_ATTR_NORMAL": flow_rules.NORMAL,
-    "IBV_FLOW_SPEC_ETH": flow_rules.ETHERNET,
-    "IBV_FLOW_SPEC_IPV4": flow_rules.IPV4,
-    "IBV_FLOW_SPEC_UDP": flow_rules.UDP,
-    FROM_CONTEXT.format("ibv_create_flow"): flow_rules.CREATE,
-    FROM_CONTEXT.format("ibv_destroy_flow"): flow_rules.DESTROY,
-    FROM_CONTEXT.format("sz"): flow_rules.SIZE,
-    "sizeof(struct verbs_context) - offsetof(struct verbs_context, ibv_destroy_flow)": flow_rules.MIN_SIZE,
-    "offsetof(struct ibv_context, abi_compat)": flow_rules.ABI_COMPAT,
-    "(uintptr_t)__VERBS_ABI_IS_EXTENDED >> 1": flow_rules.EXTENDED >> 1,  # so that it has no sign
+    "IBV_FLOW_ATTR_NORMAL": raw_queue_pair.NORMAL,
+    "IBV_FLOW_SPEC_ETH": raw_queue_pair.ETHERNET,
+    "IBV_FLOW_SPEC_IPV4": raw_queue_pair.IPV4,
+    "IBV_FLOW_SPEC_UDP": raw_queue_pair.UDP,
+    FROM_CONTEXT.format("ibv_create_flow"): raw_queue_pair.CREATE,
+    FROM_CONTEXT.format("ibv_destroy_flow"): raw_queue_pair.DESTROY,
+    FROM_CONTEXT.format("sz"): raw_queue_pair.SIZE,
+    "sizeof(struct verbs_context) - offsetof(struct verbs_context, ibv_destroy_flow)": raw_queue_pair.MIN_SIZE,
+    "offsetof(struct ibv_context, abi_compat)": raw_queue_pair.ABI_COMPAT,
+    "(uintptr_t)__VERBS_ABI_IS_EXTENDED >> 1": raw_queue_pair.EXTENDED >> 1,  # so that it has no sign
     **{f"IBV_EVENT_{event.name}": int(event) for event in Event},
 }
 

@@ -22,9 +22,9 @@ from fanin_nic.native import shared_words
 from fanin_nic.port.port import PortError
 from fanin_nic.port.receive import receive
 from fanin_nic.port.verbs import interface, library
-from fanin_nic.port.verbs.neighbours import is_of_this_host
 from fanin_nic.port.verbs.port import VerbsPort
 from fanin_nic.port.verbs.raw_queue_pair import IS_KNOWN
+from fanin_nic.port.verbs.resolver import is_of_this_host
 from fanin_nic.port.verbs.wake import BROKEN
 from fanin_tools.doctor import system
 from fanin_tools.fabric import namespaces

@@ -12,10 +12,9 @@ from fanin.verbs import CQ, PD, CollectiveQP, Context, Membership
 from fanin_nic.daemon.lanes.host_port import HostPort
 from fanin_nic.daemon.lanes.ordinary_host import OrdinaryHost
 from fanin_nic.engine.engine import Engine
-from fanin_nic.engine.jobs.quota import SHARE_FACTOR, share
-from fanin_nic.hostif.engine_port import NoResources
+from fanin_nic.engine.jobs.lease import SHARE_FACTOR, share
+from fanin_nic.hostif.ports import NoResources, OrdinaryQueuePair, OrdinaryRegion
 from fanin_nic.hostif.server import MAX_CLIENTS
-from fanin_nic.hostif.transport_port import OrdinaryQueuePair, OrdinaryRegion
 from fanin_nic.transport.transport import Limits
 from fanin_tools.fabric import device_query
 from fanin_wire.abi import Service, Status

@@ -13,8 +13,8 @@ import pytest
 
 from fanin_nic.daemon.status import MAX_LINKS, OTHER, busiest
 from fanin_nic.hostif.client import Client
-from fanin_nic.hostif.engine_port import Refused
 from fanin_nic.hostif.ordinary import OrdinaryClient
+from fanin_nic.hostif.ports import Refused
 from fanin_nic.hostif.server import ControlServer
 from fanin_tools.stress.fuzz.hostile_client import message
 from fanin_wire import abi

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fanin_conform.targets.transport import change_memory
-from fanin_nic.transport.queue_pairs.attributes import VALUES
+from fanin_nic.transport.queue_pairs import VALUES
 from fanin_nic.transport.records.actions import ActionKind
 from fanin_nic.transport.transport import Limits, Transport
 from fanin_wire.abi import RECEIVE_WQE, SEND_WQE

@@ -3,7 +3,7 @@ none ends twice."""
 
 import pytest
 
-from fanin_nic.transport.queue_pairs.attributes import AttributesInvalid
+from fanin_nic.transport.queue_pairs import AttributesInvalid
 from fanin_nic.transport.transport import SharedQueueInUse, TableFull
 from fanin_wire.rocev2 import Transport as Service
 from fanin_wire.verbs import Access, QueuePairState, RequestOpcode

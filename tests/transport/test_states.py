@@ -2,8 +2,7 @@
 
 import pytest
 
-from fanin_nic.transport.queue_pairs.attributes import ALWAYS, CHANGES, VALUES, AttributesInvalid, check
-from fanin_nic.transport.queue_pairs.numbers import QueuePairNumbers
+from fanin_nic.transport.queue_pairs import ALWAYS, CHANGES, VALUES, AttributesInvalid, QueuePairNumbers, check
 from fanin_nic.transport.transport import TableFull
 from fanin_wire.fields import COLLECTIVE_QPN
 from fanin_wire.rocev2 import Transport as Service

@@ -21,7 +21,7 @@ from fanin_nic.native import target
 from fanin_wire.command_line import Parser
 
 if TYPE_CHECKING:  # imports the device, which must come after `aim`
-    from fanin_nic.daemon.entries import Entry
+    from fanin_nic.daemon.precompile import Entry
 
 MODULE = "fanin_nic.daemon.cross"
 ENTRIES = "entries-from-input"  # argument of the second process: compile the input
@@ -77,7 +77,7 @@ def main() -> int:
     if str(given.folder) == ENTRIES:
         _compile_input(given.target)
         return 0
-    from fanin_nic.daemon.entries import entries
+    from fanin_nic.daemon.precompile import entries
 
     start = time.monotonic()
     chosen = entries()

@@ -11,7 +11,6 @@ from queue import SimpleQueue
 import numpy as np
 
 from fanin_nic.daemon.drain import Drain
-from fanin_nic.daemon.job_log import JobLog
 from fanin_nic.daemon.lanes.core import LaneCore
 from fanin_nic.daemon.lanes.host import LanesHost
 from fanin_nic.daemon.lanes.host_port import HostPort
@@ -19,10 +18,9 @@ from fanin_nic.daemon.lanes.ordinary_host import MAX_QUEUE_PAIRS, MAX_SHARED_QUE
 from fanin_nic.daemon.lanes.taps import DeviceTap
 from fanin_nic.daemon.lanes.threads import LaneThreads
 from fanin_nic.daemon.precompile import precompile
-from fanin_nic.daemon.send_errors import SendErrors
-from fanin_nic.daemon.splitter.doorbell import LANE_DOORBELL
 from fanin_nic.daemon.splitter.splitter import Splitter
-from fanin_nic.daemon.status import DeviceStatus
+from fanin_nic.daemon.splitter.tables import LANE_DOORBELL
+from fanin_nic.daemon.status import DeviceStatus, JobLog, SendErrors
 from fanin_nic.engine.engine import Engine, Limits, Timing
 from fanin_nic.engine.records.tables import BUFFER_OVERHEAD
 from fanin_nic.hostif import messages

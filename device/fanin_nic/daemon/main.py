@@ -2,21 +2,75 @@
 
 import gc
 import logging
+import os
 import signal
+import socket
 import sys
+import tomllib
 from argparse import SUPPRESS
 from pathlib import Path
 from typing import Any
 
-from fanin_nic.daemon import settings_file
-from fanin_nic.daemon.service_manager import ServiceManager
 from fanin_wire import settings
 from fanin_wire.command_line import Parser
-from fanin_wire.settings import DeviceSettings, InvalidSetting
+from fanin_wire.settings import DeviceSettings, InvalidSetting, convert, fields
 
+REMEDY = "see docs/deployment.md for an example"
 log = logging.getLogger(__name__)
-
+ENVIRONMENT_VARIABLE = "NOTIFY_SOCKET"
 LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The settings of a file, with types and bounds checked; required ones may be missing. Raises InvalidSetting, whose
+    `place` has the file: it can not be read, is not TOML, or a setting is wrong."""
+    try:
+        values = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise InvalidSetting(str(path), error.strerror or str(error), REMEDY) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidSetting(str(path), f"not TOML: {error}", REMEDY) from None
+    stand_in = {name: _stand_in(name) for name, field in fields(DeviceSettings).items() if field.required}
+    try:
+        convert(stand_in | values, DeviceSettings)
+    except InvalidSetting as error:
+        raise InvalidSetting(f"{path}: {error.place}", error.cause, error.remedy) from None
+    return values
+
+
+def _stand_in(name: str) -> str:
+    """A value for a required setting, which the command line may give."""
+    return "127.0.0.1" if name == "address" else "0"
+
+
+class ServiceManager:
+    """Sends this process's notices to the socket `address`; "": none. By default it takes the environment's variable,
+    which children must not inherit."""
+
+    def __init__(self, address: str | None = None) -> None:
+        self._address = os.environ.pop(ENVIRONMENT_VARIABLE, "") if address is None else address
+
+    def status(self, text: str) -> None:
+        """Say in one line, for people, what the device does."""
+        self._send(f"STATUS={text}")
+
+    def ready(self, text: str) -> None:
+        """The device accepts ranks."""
+        self._send(f"READY=1\nSTATUS={text}")
+
+    def stopping(self, text: str) -> None:
+        self._send(f"STOPPING=1\nSTATUS={text}")
+
+    def _send(self, message: str) -> None:
+        """A manager that does not listen ends nothing."""
+        if not self._address:
+            return
+        address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            try:
+                sender.sendto(message.encode(), address)
+            except OSError as error:
+                log.warning("%s=%s does not accept notices: %s", ENVIRONMENT_VARIABLE, self._address, error)
 
 
 def _parser(kind: str) -> Parser:
@@ -42,7 +96,7 @@ def _parse(kind: str) -> tuple[DeviceSettings, str]:
     arguments: dict[str, Any] = vars(parser.parse_args())
     log_level, path = arguments.pop("log_level"), arguments.pop("settings")
     try:
-        given = settings_file.read(path) if path else {}
+        given = read(path) if path else {}
     except InvalidSetting as error:
         parser.refuse(f"{error.place}: {error.cause}", error.remedy)
     required = [name for name, field in settings.fields(DeviceSettings).items() if field.required]

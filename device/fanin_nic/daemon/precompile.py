@@ -12,22 +12,24 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from importlib import import_module
+from typing import NamedTuple
 
 import numpy as np
 from numba import types
 
-from fanin_nic.daemon.lanes import flushing, host_port
+from fanin_nic.daemon.lanes import host_port
 from fanin_nic.daemon.lanes.ordinary_host import OrdinaryHost
 from fanin_nic.daemon.loop import lane
-from fanin_nic.daemon.splitter.flushing import flush_queue
+from fanin_nic.daemon.splitter.merge import flush_queue
 from fanin_nic.daemon.splitter.splitter import merge_now
 from fanin_nic.engine.engine import Engine, Limits
 from fanin_nic.hostif import rings
+from fanin_nic.hostif.ports import OrdinaryQueuePair, OrdinaryRegion
 from fanin_nic.hostif.remote.queue_pair import drain_requests
 from fanin_nic.hostif.remote.transfer import post_marker
-from fanin_nic.hostif.transport_port import OrdinaryQueuePair, OrdinaryRegion
 from fanin_nic.native import shared_words
-from fanin_nic.native.compiled import CACHE_FOLDER, COMPLETE, KEEPS, mark_complete
+from fanin_nic.native.compiled import CACHE_FOLDER, COMPLETE, KEEPS, Compiled, mark_complete
 from fanin_nic.transport.transport import Limits as TransportLimits
 from fanin_wire import abi
 from fanin_wire.abi import Service
@@ -39,6 +41,39 @@ SMALL_TRANSPORT = TransportLimits(
 )
 MODULE = "fanin_nic.daemon.precompile"
 LOOP = "loop"  # argument: compile the loop only
+
+
+class Entry(NamedTuple):
+    """A compiled function, by module and name, and the types of its arguments."""
+
+    module: str
+    name: str
+    arguments: tuple[types.Type, ...]
+
+    def compile(self) -> None:
+        """Make its machine code in this process, or load it from the cache."""
+        getattr(import_module(self.module), self.name).compile(self.arguments)
+
+
+def entries() -> list[Entry]:
+    """The entries of a device. Those that the cache lacks are compiled, for this processor."""
+    precompile()
+    functions = dict.fromkeys(_compiled_functions())
+    return sorted(
+        (
+            Entry(function.__module__, function.__name__, kinds)
+            for function in functions
+            for kinds in function.overloads
+        ),
+        key=str,
+    )
+
+
+def _compiled_functions() -> Iterator[Compiled]:
+    """All compiled functions of loaded modules; one that several import comes several times."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "fanin_nic":
+            yield from (value for value in vars(module).values() if isinstance(value, Compiled))
 
 
 def precompile() -> None:
@@ -78,7 +113,7 @@ def _precompile_control() -> None:
     _precompile_transport()
     nothing = np.zeros(1, np.uint64)
     rings.set_sleeping(nothing.ctypes.data, 0, 0)
-    flushing.flush_queue.compile((types.int64,) * 4)
+    host_port.flush_queue.compile((types.int64,) * 4)
     merge_now.compile((types.int64,))
     flush_queue.compile((types.int64,) * 2)
     shared_words.prepare()

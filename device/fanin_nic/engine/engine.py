@@ -17,7 +17,7 @@ import numpy as np
 
 from fanin_nic.engine import events
 from fanin_nic.engine.function_addresses import entry_table
-from fanin_nic.engine.jobs.quota import share
+from fanin_nic.engine.jobs.lease import share
 from fanin_nic.engine.kernels import itemsize_table, kernel_table
 from fanin_nic.engine.kernels.table import MAX_DTYPES, MAX_OPS
 from fanin_nic.engine.records.accessors import NEVER

@@ -7,19 +7,19 @@ between events.
 
 from fanin_nic.engine.jobs import leave as leaving
 from fanin_nic.engine.jobs.join import join as join_job
-from fanin_nic.engine.jobs.lost_device import abort_naming
-from fanin_nic.engine.liveness.keepalive import discount_stall
-from fanin_nic.engine.liveness.tick import tick as pass_time
-from fanin_nic.engine.output.completions import retire
-from fanin_nic.engine.packets import parse, ring
+from fanin_nic.engine.jobs.missing import abort_naming
+from fanin_nic.engine.liveness import discount_stall
+from fanin_nic.engine.liveness import tick as pass_time
+from fanin_nic.engine.output import retire
+from fanin_nic.engine.packets import dispatch, ring
 from fanin_nic.engine.records.accessors import U32, U64, engine_at, job_at, queue_at
-from fanin_nic.engine.records.received import RECEIVED_SIZE, received_at
+from fanin_nic.engine.records.actions import RECEIVED_SIZE, received_at
 from fanin_nic.engine.records.tables import Counter, JobState
-from fanin_nic.engine.requests import local_reduce, posting, read, regions
+from fanin_nic.engine.requests import local_reduce, posting, read
 from fanin_nic.engine.requests.posting import can_post
-from fanin_nic.engine.segments.delivery import fail_write
+from fanin_nic.engine.segments.complete import fail_write
 from fanin_nic.engine.segments.rto import note_timer_lag
-from fanin_nic.engine.slots.slot_rule import advance_base
+from fanin_nic.engine.slots import advance_base
 from fanin_nic.native.compiled import compiled
 
 __all__ = [
@@ -52,7 +52,7 @@ def packet(base, address, length, source, now):
     """Event: a packet with a right ICRC has arrived."""
     e = engine_at(U64(base))
     e.now = now
-    parse.on_packet(e, U64(address), U64(length), U32(source))
+    dispatch.on_packet(e, U64(address), U64(length), U32(source))
 
 
 @compiled
@@ -64,7 +64,7 @@ def packets(base, received, first, count, now):
     index = first
     while index < count and e.action_count <= e.actions // 2:
         entry = received_at(U64(received) + U64(index) * RECEIVED_SIZE)
-        parse.on_packet(e, entry.address, U64(entry.length), U32(entry.source))
+        dispatch.on_packet(e, entry.address, U64(entry.length), U32(entry.source))
         index += 1
     return index
 
@@ -192,10 +192,10 @@ def end_job(base, queue, status, missing_kind, missing, lost_device, now):
 @compiled
 def add_region(base, client, lkey, start, length, access, mapped):
     """A client has registered memory, mapped at `mapped`. False: the table is full, or the client has this key."""
-    return regions.add_region(engine_at(U64(base)), client, lkey, U64(start), U64(length), access, U64(mapped))
+    return posting.add_region(engine_at(U64(base)), client, lkey, U64(start), U64(length), access, U64(mapped))
 
 
 @compiled
 def remove_region(base, client, lkey):
     """False: the client has no such region."""
-    return regions.remove_region(engine_at(U64(base)), client, lkey)
+    return posting.remove_region(engine_at(U64(base)), client, lkey)

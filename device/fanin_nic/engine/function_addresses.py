@@ -8,8 +8,7 @@ from numba import types
 from numba.core.ccallback import CFunc
 
 from fanin_nic.engine.jobs.abort import end_job
-from fanin_nic.engine.records.accessors import engine_at
-from fanin_nic.engine.records.function_table import ABORT, PROCEED
+from fanin_nic.engine.records.accessors import ABORT, PROCEED, engine_at
 from fanin_nic.engine.records.tables import ENTRIES, JOB, SLOT
 from fanin_nic.engine.segments.complete import advance_segment
 from fanin_nic.native.libraries import EntryCompiler

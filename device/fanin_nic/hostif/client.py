@@ -11,10 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from fanin_nic.hostif import messages
-from fanin_nic.hostif.engine_port import EnginePort, NoResources, Refused
 from fanin_nic.hostif.mapping import COLLECTIVE_ACCESS, ClientRegion, ControlRegion, is_process_memory
 from fanin_nic.hostif.ordinary import OrdinaryClient
-from fanin_nic.hostif.transport_port import TransportPort
+from fanin_nic.hostif.ports import EnginePort, NoResources, Refused, TransportPort
 from fanin_wire import abi
 from fanin_wire.abi import Access, MessageType, Status
 

@@ -7,9 +7,8 @@ import os
 
 import numpy as np
 
-from fanin_nic.hostif.arrivals import ARRIVAL_RING_BYTES
-from fanin_nic.hostif.engine_port import Refused
-from fanin_nic.hostif.rings import CONSUMER, GONE, PRODUCER
+from fanin_nic.hostif.ports import Refused
+from fanin_nic.hostif.rings import ARRIVAL_RING_BYTES, CONSUMER, GONE, PRODUCER
 from fanin_nic.native import shared_words
 from fanin_wire import abi
 from fanin_wire.abi import Access, Status

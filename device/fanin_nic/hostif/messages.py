@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fanin_nic.hostif.engine_port import Refused
+from fanin_nic.hostif.ports import Refused
 from fanin_wire import abi
 from fanin_wire.abi import MessageType, Route, Status, TapFlag
 from fanin_wire.tap import ALL_KINDS, MAX_UNITS, MIN_UNITS

@@ -19,13 +19,11 @@ import numpy as np
 
 from fanin_nic.hostif import messages
 from fanin_nic.hostif.client import Client, DeviceLimits, accept_process_memory
-from fanin_nic.hostif.engine_port import EnginePort, NoResources, Refused
 from fanin_nic.hostif.listener import Listener, peer_is_trusted, process_of
+from fanin_nic.hostif.ports import EnginePort, NoResources, Refused, TapPort, TransportPort
 from fanin_nic.hostif.remote.client import RemoteClient
 from fanin_nic.hostif.remote.service import RemoteService
-from fanin_nic.hostif.remote.stream import MessageReader, TcpListener, send_message
-from fanin_nic.hostif.tap_port import TapPort
-from fanin_nic.hostif.transport_port import TransportPort
+from fanin_nic.hostif.remote.tcp import MessageReader, TcpListener, send_message
 from fanin_wire.abi import MessageType, Status
 
 log = logging.getLogger(__name__)

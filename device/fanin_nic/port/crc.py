@@ -1,4 +1,7 @@
-"""CRC-32 of Ethernet over memory, in the fastest way of this CPU.
+"""CRC-32 of Ethernet over memory, in the fastest way that this CPU has.
+
+As in `crc`, the register is not inverted before or after. Only a processor with ARM_CRC may compile this: without it
+LLVM ends the process.
 
 `crc_update(state: uint32, address: uint64, length: uint64) -> uint32` runs the CRC register over `length` bytes,
 without inverting it before or after: begin with `START`, take `~state` at the end (`zlib.crc32` does both). `VARIANTS`
@@ -9,31 +12,86 @@ The register is linear in its first value: begun with another state, it differs 
 """
 
 import numpy as np
-from numba import uint32, uint64
+from llvmlite import ir
+from numba import types, uint32, uint64
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.cpu import cpu_features
 from fanin_nic.native.libc import stack_bytes
 from fanin_nic.native.memory import load_u8, load_u32, load_u64, store_u64
-from fanin_nic.port.crc_instructions import ARM_CRC, crc_instructions, register_of
-from fanin_nic.port.folding import HEADER_BLOCKS, LANE_BYTES, behind, carryless_multiply, folded_headers, folded_with
-from fanin_nic.port.polynomial import BARRETT_POLYNOMIAL, BARRETT_QUOTIENT, byte_tables, multiplier
+from fanin_nic.port.folding import (
+    BARRETT_POLYNOMIAL,
+    BARRETT_QUOTIENT,
+    HEADER_BLOCKS,
+    LANE_BYTES,
+    behind,
+    byte_tables,
+    carryless_multiply,
+    folded_headers,
+    folded_with,
+    multiplier,
+)
 
+ARM_CRC = frozenset(("neon", "crc"))  # x86 has another polynomial; "neon" means Arm
+REGISTER = ir.IntType(32)
 START = 0xFFFF_FFFF
 HEADERS_SIZE = HEADER_BLOCKS * LANE_BYTES
 X86_CARRYLESS, ARM_CARRYLESS = frozenset(("pclmul",)), frozenset(("neon", "aes"))  # x86 has an "aes" as well
-
 TABLES = byte_tables(16)
 ONE_REGISTER, BYTE_REGISTER = 1 << 31, 1 << 23  # the polynomials 1 and x^8
 X64 = np.uint64(multiplier(64))
 X96 = np.uint64(multiplier(96))
 QUOTIENT = np.uint64(BARRETT_QUOTIENT)
 POLYNOMIAL = np.uint64(BARRETT_POLYNOMIAL)
-
 fold_512 = folded_with(512, 4)
 fold_256 = folded_with(256, 4)
 fold_128 = folded_with(128, 4)
 fold_serial = folded_with(128, 1)
+
+
+def _instruction(suffix: str, operand: ir.IntType):
+    """Intrinsic `(state: uint32, data) -> uint32` of one instruction; data: a number whose lowest bits count."""
+
+    @intrinsic
+    def instruction(typing_context, state, data):
+        def generate(context, builder, signature, arguments):
+            register, word = arguments
+            function_type = ir.FunctionType(REGISTER, [REGISTER, operand])
+            function = cgutils.get_or_insert_function(builder.module, function_type, f"llvm.aarch64.crc32{suffix}")
+            return builder.call(function, [register, word])
+
+        return types.uint32(types.uint32, types.uint64 if operand.width == 64 else types.uint32), generate
+
+    return instruction
+
+
+crc_byte = _instruction("b", REGISTER)
+crc_word = _instruction("w", REGISTER)
+crc_double = _instruction("x", ir.IntType(64))
+
+
+@compiled
+def crc_instructions(state, address, length):
+    """The CRC register after `length` bytes, as of `crc.crc_update`."""
+    state, end = uint32(state), address + length
+    while end - address >= uint64(8):
+        state = crc_double(state, load_u64(address))
+        address += uint64(8)
+    if length & uint64(4):
+        state = crc_word(state, load_u32(address))
+        address += uint64(4)
+    while address < end:
+        state = crc_byte(state, uint32(load_u8(address)))
+        address += uint64(1)
+    return state
+
+
+@compiled
+def register_of(low, high):
+    """CRC register after the 16 message bytes (low, high) from a register of 0."""
+    return crc_double(crc_double(uint32(0), low), high)
 
 
 @compiled

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from fanin_nic.port.interfaces import interface_of
 from fanin_nic.port.port import Port, PortError
-from fanin_nic.port.sockets import open_udp_ports
+from fanin_nic.port.sockets import interface_of, open_udp_ports
 from fanin_nic.port.verbs.port import VerbsPort
 from fanin_wire.limits import MAX_MTU, MIN_MTU
 from fanin_wire.settings import RAW_SUFFIX, VERBS_PREFIX, DeviceSettings

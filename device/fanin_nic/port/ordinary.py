@@ -1,4 +1,10 @@
-"""Transmission of ordinary traffic: packets are built in the frames of the port, one behind the other.
+"""Transmission of ordinary traffic: packets that are put together in the frames of the port, one behind the other.
+
+The kernel numbers the segments of a super-packet in it; other devices have their own ways. The ICRC is affine: two
+identifications change it by their difference, whatever the packet holds. So the right and the computed ICRC show with
+which identification the packet would be right, if any. Their difference is that of the identifications, 16 bits as a
+polynomial, times x^32 for the register and x^8 for each byte behind them; divided by both it must be a polynomial of 16
+bits again. Record 0057: what this costs in certainty.
 
 place = open_frame(port, destination, size)      where to write the packet, from BTH to padding; 0: dropped
 ...
@@ -10,26 +16,46 @@ memory in flight changes no checksum. A packet that can not be sent is dropped a
 the transport deals with loss.
 """
 
+import numpy as np
 from numba import int64, uint32, uint64
 
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import IOVEC, MMSGHDR
 from fanin_nic.native.memory import load_u8, record_at, store_be32, store_u32
 from fanin_nic.native.profile import Stage, lap
+from fanin_nic.port.crc import crc_multiply
 from fanin_nic.port.descriptors import CONTROL, FRAMES_BYTES, MAX_FRAME, SEND_MESSAGE, SEND_MESSAGES, Drop
+from fanin_nic.port.folding import DEGREE, inverse_power
 from fanin_nic.port.icrc import contiguous_icrc
-from fanin_nic.port.peers import find_peer
-from fanin_nic.port.super_packet import DESTINATION_ADDRESS
-from fanin_nic.port.transmit import send_batch
+from fanin_nic.port.tables import find_peer
+from fanin_nic.port.transmit import DESTINATION_ADDRESS, send_batch
 from fanin_wire.fields import BTH, ICRC_SIZE, IPV4_UDP_SIZE, SUPER_PACKET_SEGMENTS
 
+BEHIND = IPV4_UDP_SIZE - 6  # bytes of headers behind the identification
+NONE = -1
+OFF_REGISTER = np.uint32(inverse_power(DEGREE))
+# The factor that removes 2^k bytes, for each bit k of a length
+OFF_BYTES = np.array([inverse_power(8 << bit) for bit in range(17)], np.uint32)
 message_at = record_at(SEND_MESSAGE)
 mmsghdr_at = record_at(MMSGHDR)
 iovec_at = record_at(IOVEC)
 control_at = record_at(CONTROL)
-
 MESSAGE_SIZE, MMSGHDR_SIZE, CONTROL_SIZE = SEND_MESSAGE.itemsize, MMSGHDR.itemsize, CONTROL.itemsize
 BTH_SIZE = BTH.size
+
+
+@compiled
+def other_identification(difference, identification, length):
+    """The identification that makes a packet right whose ICRC differs by `difference` from the one computed with
+    `identification`; NONE if there is none. length: BTH to padding."""
+    changed, left = crc_multiply(uint32(difference), OFF_REGISTER), uint64(BEHIND) + uint64(length)
+    for bit in range(len(OFF_BYTES)):
+        if left >> uint64(bit) & uint64(1):
+            changed = crc_multiply(changed, OFF_BYTES[bit])
+    if changed & uint32(0xFFFF):
+        return int64(NONE)
+    high, low = int64(changed) >> 16 & 0xFF, int64(changed) >> 24 & 0xFF
+    return int64(identification) ^ (high << 8 | low)
 
 
 @compiled

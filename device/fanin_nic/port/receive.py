@@ -8,7 +8,7 @@ import socket
 
 from numba import int64, uint32, uint64
 
-from fanin_nic.engine.records.received import RECEIVED_SIZE, received_at
+from fanin_nic.engine.records.actions import RECEIVED_SIZE, received_at
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import EAGAIN, EINTR, MMSGHDR, errno, recvmmsg
 from fanin_nic.native.memory import load_be16, load_be32, load_u8, load_u32, load_u64, record_at
@@ -23,10 +23,9 @@ from fanin_nic.port.descriptors import (
     Drop,
 )
 from fanin_nic.port.icrc import contiguous_icrc
-from fanin_nic.port.identification import NONE, other_identification
 from fanin_nic.port.mirror import begin_mirror, mirror_received, remember_record
-from fanin_nic.port.peers import find_peer, peer_at
-from fanin_nic.port.tables import UDP_GRO
+from fanin_nic.port.ordinary import NONE, other_identification
+from fanin_nic.port.tables import UDP_GRO, find_peer, peer_at
 from fanin_nic.port.verbs.receive import is_to_group, take_completions
 from fanin_wire import fields
 

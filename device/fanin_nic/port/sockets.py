@@ -1,39 +1,75 @@
-"""The port over sockets, as an object of Python."""
+"""The port over sockets, as an object of Python.
+
+The sockets of a device's lanes are one SO_REUSEPORT group, in the order of their binds. A short program reads the lane
+from the UDP payload, of a super-packet from its first packet: all its packets come from one lane of the sender, and so
+belong to one lane.
+
+A datagram to a group reaches every socket that has joined it: all NICs of a host, and all lanes of a NIC. A filter of
+each lane (classic BPF) takes its packets before anything is copied. The kernel counts the others as dropped there.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
+import fcntl
 import functools
 import ipaddress
 import logging
 import os
 import socket
 import struct
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from fanin_nic.port.group import enable_group_send, join_group
 from fanin_nic.port.port import Port, PortError
-from fanin_nic.port.steering import share, steer
 from fanin_nic.port.tables import UDP_GRO, PortTables
+from fanin_wire import fields
 from fanin_wire.fields import FIRST_SOURCE_PORT, UDP_PORT
 
+# linux/sockios.h: SIOCGIF...
+GET_ALL, GET_ADDRESS, GET_MTU, GET_HARDWARE_ADDRESS = 0x8912, 0x8915, 0x8921, 0x8927
+NAME_BYTES, ENTRY_BYTES = 16, 40  # IFNAMSIZ; struct ifreq: a name, and a union
+ADDRESS = NAME_BYTES + 4  # behind family and port of struct sockaddr_in
+MAX_ADDRESSES = 1024
+LOOPBACK = "127.0.0.1"  # its interface has every address of 127.0.0.0/8
+SO_ATTACH_REUSEPORT_CBPF = 51  # asm-generic/socket.h; missing in Python's socket module
+LOAD_BYTE = 0x30  # linux/filter.h: BPF_LD | BPF_B | BPF_ABS
+JUMP_IF_AT_LEAST = 0x35  # BPF_JMP | BPF_JGE | BPF_K
+RETURN = 0x06  # BPF_RET | BPF_K
+RETURN_LOADED = 0x16  # BPF_RET | BPF_A
+OPCODE = fields.BTH.byte_offset("opcode")
+LANE = fields.BTH.size + fields.CETH.byte_offset("lane")
+
+# Code, jump if true, jump if false, operand (struct sock_filter). A load beyond the packet returns 0: lane 0 counts it
+# as a runt. For a lane without a socket the kernel chooses any; its port drops the packet.
+PROGRAM = (
+    (LOAD_BYTE, 0, 0, OPCODE),
+    (JUMP_IF_AT_LEAST, 1, 0, fields.FIRST_OFFLOAD_OPCODE),
+    (RETURN, 0, 0, 0),  # ordinary traffic: lane 0
+    (LOAD_BYTE, 0, 0, LANE),
+    (RETURN_LOADED, 0, 0, 0),
+)
+SO_ATTACH_FILTER = 26  # asm-generic/socket.h; missing in Python's socket module
+IP_MULTICAST_ALL = 49  # linux/in.h
+JUMP_IF_EQUAL = 0x15  # linux/filter.h: BPF_JMP | BPF_JEQ | BPF_K
+WHOLE = 0xFFFFFFFF
+UDP_HEADER = 8  # bytes; the packet as the filter of a UDP socket sees it begins here
 IP_MTU_DISCOVER = 10  # linux/in.h; missing in Python's socket module
 IP_PMTUDISC_DO = 2
 SO_SNDBUFFORCE = 32
 SO_RCVBUFFORCE = 33
 SO_MEMINFO = 55
 SK_MEMINFO_DROPS = 8  # linux/sock_diag.h: index of the socket's drops
-
 LANES = 64
 SMALLEST_MTU, LARGEST_MTU = 576, 65535
 DEFAULT_RECEIVE_BUFFER = 32 << 20  # 8 children with 128 segments of 4 KiB in flight, and twice the kernel's overhead
 SEND_BUFFER = 8 << 20
 UNUSED_BUFFER = 4096
-
 log = logging.getLogger(__name__)
-
 REMEDIES = {
     errno.EADDRNOTAVAIL: "give the device an address of this machine; every 127.x.y.z is one",
     errno.EACCES: "it is the broadcast address of a network; give the device an address of this machine",
@@ -41,6 +77,107 @@ REMEDIES = {
     errno.ENOPROTOOPT: "use Linux 5.0 or later, which has UDP_GRO",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
 }
+
+
+class Interface(NamedTuple):
+    """mtu: bytes of an IP packet."""
+
+    name: str
+    mtu: int
+
+
+def interface_of(address: str) -> Interface | None:
+    """The interface with an IPv4 address; None if there is none, or the kernel does not answer."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        names = _names_by_address(any_socket)
+        is_loopback = ipaddress.IPv4Address(address).is_loopback
+        name = names.get(address) or (names.get(LOOPBACK) if is_loopback else None)
+        mtu = mtu_of(name) if name else None
+        if name and mtu is not None:
+            return Interface(name, mtu)
+    return None
+
+
+def mtu_of(name: str) -> int | None:
+    """Bytes of the longest IP packet of an interface; None if the kernel does not answer."""
+    found = ask(name, GET_MTU)
+    return struct.unpack_from("i", found)[0] if found else None
+
+
+def ask(name: str, request: int) -> bytes | None:
+    """The kernel's answer in the union of struct ifreq for an interface; None if it refuses."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        return fcntl.ioctl(any_socket, request, struct.pack(f"{ENTRY_BYTES}s", name.encode()))[NAME_BYTES:]
+    return None
+
+
+def _names_by_address(any_socket: socket.socket) -> dict[str, str]:
+    """Names of interfaces by IPv4 address. A label of an address ("eth0:1") begins with the name."""
+    table = np.zeros(MAX_ADDRESSES * ENTRY_BYTES, np.uint8)
+    answer = fcntl.ioctl(any_socket, GET_ALL, struct.pack("iP", table.nbytes, table.ctypes.data))
+    entries = table[: struct.unpack_from("i", answer)[0]].reshape(-1, ENTRY_BYTES)
+    return {_address(entry.tobytes()): _name(entry.tobytes()) for entry in entries}
+
+
+def _address(entry: bytes) -> str:
+    return socket.inet_ntoa(entry[ADDRESS : ADDRESS + 4])
+
+
+def _name(entry: bytes) -> str:
+    label = entry[:NAME_BYTES].split(b"\0")[0].decode()
+    return label.split(":")[0]
+
+
+def share(udp: socket.socket) -> None:
+    """Let `udp` share its address with other sockets. Call it before the bind; for the first socket, after it."""
+    udp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+
+
+def steer(udp: socket.socket) -> None:
+    """Install the program for the group of `udp`."""
+    attach(udp, SO_ATTACH_REUSEPORT_CBPF, PROGRAM)
+
+
+def attach(udp: socket.socket, option: int, instructions: Sequence[tuple[int, int, int, int]]) -> None:
+    """Attach a classic BPF program to a socket."""
+    code = b"".join(struct.pack("=HBBI", *instruction) for instruction in instructions)
+    buffer = ctypes.create_string_buffer(code, len(code))
+    program = struct.pack("@HP", len(instructions), ctypes.addressof(buffer))
+    udp.setsockopt(socket.SOL_SOCKET, option, program)
+
+
+def join_group(udp: socket.socket, group: str, address: str, port: int, lane: int) -> None:
+    """Bind a socket to `group`, on the interface of `address`, for the packets of a lane."""
+    udp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    attach(udp, SO_ATTACH_FILTER, _of_lane(lane))
+    udp.bind((group, port))
+    udp.setsockopt(socket.IPPROTO_IP, IP_MULTICAST_ALL, 0)
+    join_interface(udp, group, address)
+
+
+def join_interface(udp: socket.socket, group: str, address: str) -> None:
+    """Make the interface of `address` a member of `group` while the socket is open."""
+    udp.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton(group) + socket.inet_aton(address))
+
+
+def _of_lane(lane: int) -> tuple[tuple[int, int, int, int], ...]:
+    """Filter for a lane, as (code, jump if true, jump if false, operand). Ordinary traffic belongs to lane 0."""
+    return (
+        (LOAD_BYTE, 0, 0, UDP_HEADER + OPCODE),
+        (JUMP_IF_AT_LEAST, 0, 3 if lane else 2, fields.FIRST_OFFLOAD_OPCODE),
+        (LOAD_BYTE, 0, 0, UDP_HEADER + LANE),
+        (JUMP_IF_EQUAL, 0, 1, lane),
+        (RETURN, 0, 0, WHOLE),
+        (RETURN, 0, 0, 0),
+    )
+
+
+def enable_group_send(udp: socket.socket, address: str) -> None:
+    """Let a socket send to groups through the interface of `address`, up to the next router."""
+    on_loopback = ipaddress.IPv4Address(address).is_loopback  # this interface returns packets by itself
+    udp.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(address))
+    udp.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 1)
+    udp.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 0 if on_loopback else 1)
 
 
 @contextlib.contextmanager

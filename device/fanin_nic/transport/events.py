@@ -6,11 +6,10 @@ behind it is compiled once for all callers.
 
 from numba import int64
 
-from fanin_nic.engine.records.received import RECEIVED_SIZE, received_at
+from fanin_nic.engine.records.actions import RECEIVED_SIZE, received_at
 from fanin_nic.native.compiled import compiled, internal
-from fanin_nic.transport.output.action_table import has_room
-from fanin_nic.transport.packets import parse
-from fanin_nic.transport.queue_pairs import failure, receive_queue
+from fanin_nic.transport import parse, queue_pairs
+from fanin_nic.transport.output import has_room
 from fanin_nic.transport.records.accessors import (
     NEVER,
     U32,
@@ -21,9 +20,9 @@ from fanin_nic.transport.records.accessors import (
     take_ready,
     transport_at,
 )
-from fanin_nic.transport.requester import posting, timer, unreadable
+from fanin_nic.transport.requester import send, start
 from fanin_nic.transport.requester.send import send_requests
-from fanin_nic.transport.responder.owed import respond
+from fanin_nic.transport.responder.respond import respond
 from fanin_wire.verbs import QueuePairState
 
 TURN = 16  # packets of one queue pair before the next one
@@ -57,9 +56,9 @@ def post_send(base, index, wqe, now):
     t = transport_at(U64(base))
     t.now = now
     q = queue_pair_at(t, U64(index))
-    if not posting.can_post_send(t, q):
+    if not send.can_post_send(t, q):
         return 0
-    posting.post_send(t, q, U64(wqe))
+    send.post_send(t, q, U64(wqe))
     return 1
 
 
@@ -69,9 +68,9 @@ def post_receive(base, index, wqe, now):
     t = transport_at(U64(base))
     t.now = now
     q = queue_pair_at(t, U64(index))
-    if not posting.can_post_receive(t, q):
+    if not send.can_post_receive(t, q):
         return 0
-    posting.post_receive(t, q, U64(wqe))
+    send.post_receive(t, q, U64(wqe))
     return 1
 
 
@@ -81,35 +80,35 @@ def post_shared(base, index, wqe, now):
     t = transport_at(U64(base))
     t.now = now
     shared = shared_queue_at(t, U64(index))
-    if not receive_queue.can_post_shared(shared):
+    if not queue_pairs.can_post_shared(shared):
         return 0
-    posting.post_shared(t, shared, U64(wqe))
+    send.post_shared(t, shared, U64(wqe))
     return 1
 
 
 @compiled
 def can_post_send(base, index):
     t = transport_at(U64(base))
-    return posting.can_post_send(t, queue_pair_at(t, U64(index)))
+    return send.can_post_send(t, queue_pair_at(t, U64(index)))
 
 
 @compiled
 def can_post_receive(base, index):
     t = transport_at(U64(base))
-    return posting.can_post_receive(t, queue_pair_at(t, U64(index)))
+    return send.can_post_receive(t, queue_pair_at(t, U64(index)))
 
 
 @compiled
 def can_post_shared(base, index):
     t = transport_at(U64(base))
-    return receive_queue.can_post_shared(shared_queue_at(t, U64(index)))
+    return queue_pairs.can_post_shared(shared_queue_at(t, U64(index)))
 
 
 @compiled
 def give_back(base, index):
     """Event: a queue pair is about to be reset or destroyed; requests that it took of a shared queue go back."""
     t = transport_at(U64(base))
-    receive_queue.give_back(t, queue_pair_at(t, U64(index)))
+    queue_pairs.give_back(t, queue_pair_at(t, U64(index)))
 
 
 @compiled
@@ -136,7 +135,7 @@ def take_turn(t, q):
     more = respond(t, q, TURN)
     more |= send_requests(t, q, TURN)
     if q.state == QueuePairState.ERR or q.state == QueuePairState.SQE:
-        more = failure.flush(t, q)
+        more = queue_pairs.flush(t, q)
     if more:
         make_ready(t, q)
 
@@ -153,8 +152,8 @@ def tick(base, now):
             t.next_deadline = t.now
             return
         if q.qpn:
-            timer.pass_time(t, q)
-            t.next_deadline = min(t.next_deadline, timer.next_deadline(q))
+            start.pass_time(t, q)
+            t.next_deadline = min(t.next_deadline, start.next_deadline(q))
 
 
 @compiled
@@ -162,7 +161,7 @@ def fail(base, index, now):
     """Event: a queue pair can not go on, or its program has set it to ERR."""
     t = transport_at(U64(base))
     t.now = now
-    failure.fail_queue_pair(t, queue_pair_at(t, U64(index)))
+    queue_pairs.fail_queue_pair(t, queue_pair_at(t, U64(index)))
 
 
 @compiled
@@ -171,7 +170,7 @@ def fail_unreadable(base, number, now):
     and completions are added."""
     t = transport_at(U64(base))
     t.now = now
-    unreadable.fail_unreadable(t, int64(number))
+    send.fail_unreadable(t, int64(number))
 
 
 @compiled

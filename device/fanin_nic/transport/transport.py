@@ -14,11 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fanin_nic.transport import events
-from fanin_nic.transport.memory.regions import KEY_BITS
-from fanin_nic.transport.queue_pairs import attributes
-from fanin_nic.transport.queue_pairs.attributes import AttributesInvalid
-from fanin_nic.transport.queue_pairs.numbers import QueuePairNumbers
+from fanin_nic.transport import events, queue_pairs
+from fanin_nic.transport.memory import KEY_BITS
+from fanin_nic.transport.queue_pairs import AttributesInvalid, QueuePairNumbers
 from fanin_nic.transport.records.accessors import NEVER
 from fanin_nic.transport.records.tables import (
     COUNTERS,
@@ -165,11 +163,11 @@ class Transport:
         """
         row, values = self.tables["queue_pairs"][index], values or {}
         before = QueuePairState(int(row["state"]))
-        attributes.check(Service(int(row["kind"])), before, state, values)
+        queue_pairs.check(Service(int(row["kind"])), before, state, values)
         if values.get(Attribute.CUR_STATE, before) not in (before, QueuePairState.RTS):
             raise AttributesInvalid(f"the queue pair is in {before.name}")
         for attribute, value in values.items():
-            if member := attributes.VALUES[attribute][0]:
+            if member := queue_pairs.VALUES[attribute][0]:
                 row[member] = _in_units(attribute, value)
         if state == QueuePairState.RESET:
             self._reset(index)
@@ -185,7 +183,7 @@ class Transport:
     def query(self, index: int) -> tuple[QueuePairState, dict[Attribute, int]]:
         """State of a queue pair, and its modifiable attributes, in the units of `modify`."""
         row = self.tables["queue_pairs"][index]
-        known = {attribute: member for attribute, (member, _) in attributes.VALUES.items() if member}
+        known = {attribute: member for attribute, (member, _) in queue_pairs.VALUES.items() if member}
         values = {attribute: int(row[member]) for attribute, member in known.items()}
         values[Attribute.TIMEOUT] = (values[Attribute.TIMEOUT] // TIMEOUT_UNIT_NS).bit_length()
         values[Attribute.TIMEOUT] -= 1 if values[Attribute.TIMEOUT] else 0

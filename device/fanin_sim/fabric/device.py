@@ -10,7 +10,7 @@ import numpy as np
 from fanin_nic.engine.engine import Engine, Limits, Timing
 from fanin_nic.engine.records.accessors import U64, engine_at
 from fanin_nic.engine.records.actions import ActionKind
-from fanin_nic.engine.requests.regions import add_region
+from fanin_nic.engine.requests.posting import add_region
 from fanin_sim.fabric.action_executor import ActionBuffers, perform
 from fanin_sim.fabric.invariants import Broken, BrokenInvariant, Watch
 from fanin_sim.jit import compiled

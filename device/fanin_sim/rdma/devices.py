@@ -2,7 +2,7 @@
 
 from numba import int64, uint64
 
-from fanin_nic.engine.records.received import RECEIVED_SIZE, received_at
+from fanin_nic.engine.records.actions import RECEIVED_SIZE, received_at
 from fanin_nic.native.memory import load_u32, store_u32
 from fanin_nic.transport.records.accessors import transport_at
 from fanin_sim.jit import internal

@@ -7,7 +7,7 @@ may have received from the first ones.
 
 from numba import int64, uint64
 
-from fanin_nic.transport.queue_pairs.receive_queue import waiting
+from fanin_nic.transport.queue_pairs import waiting
 from fanin_nic.transport.records.accessors import (
     queue_pair_at,
     shared_index,

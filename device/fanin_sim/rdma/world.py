@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fanin_nic.engine.records.received import RECEIVED
+from fanin_nic.engine.records.actions import RECEIVED
 from fanin_nic.transport import events
 from fanin_nic.transport.transport import Limits, Transport
 from fanin_sim.kernel.world import Tables

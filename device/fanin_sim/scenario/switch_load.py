@@ -6,7 +6,7 @@ from numba import int64, uint32, uint64
 from fanin_nic.engine import events
 from fanin_nic.engine.engine import Limits
 from fanin_nic.engine.records.accessors import U64, action_at, engine_at, header_at
-from fanin_nic.engine.records.received import RECEIVED, RECEIVED_SIZE, received_at
+from fanin_nic.engine.records.actions import RECEIVED, RECEIVED_SIZE, received_at
 from fanin_nic.native.codec import encode_header
 from fanin_nic.native.libc import monotonic_ns, stack_bytes
 from fanin_nic.native.memory import address_of, load_u32

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fanin_conform.targets.transport import TransportDevice
-from fanin_nic.transport.queue_pairs.attributes import AttributesInvalid
+from fanin_nic.transport.queue_pairs import AttributesInvalid
 from fanin_wire.abi import RECEIVE_WQE, SEND_WQE
 from fanin_wire.agent import AgentError, Answer, address_of, code_of
 from fanin_wire.agent_request import Request

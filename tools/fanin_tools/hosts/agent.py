@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from fanin_nic.port import interfaces
+from fanin_nic.port import sockets
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric.device_query import query_status
 from fanin_tools.hosts import probe
@@ -25,13 +25,13 @@ def hello(addresses: list[str]) -> Reply:
     return {
         "version": metadata.version("fanin"),
         "network": network,
-        "own": [address for address in addresses if interfaces.interface_of(address) is not None],
+        "own": [address for address in addresses if sockets.interface_of(address) is not None],
         "hardware": sorted(_hardware_addresses()),
     }
 
 
 def _hardware_addresses() -> set[str]:
-    found = (interfaces.ask(name, interfaces.GET_HARDWARE_ADDRESS) for _, name in socket.if_nameindex())
+    found = (sockets.ask(name, sockets.GET_HARDWARE_ADDRESS) for _, name in socket.if_nameindex())
     return {answer[2:8].hex(":") for answer in found if answer}
 
 

@@ -9,7 +9,7 @@ import os
 import socket
 from typing import Any
 
-from fanin_nic.port.group import enable_group_send
+from fanin_nic.port.sockets import enable_group_send
 from fanin_wire.fields import IPV4_UDP_SIZE, UDP_PORT
 
 COUNTER = "drop_version"

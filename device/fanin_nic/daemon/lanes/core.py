@@ -9,7 +9,7 @@ from fanin_nic.daemon.lanes.host_port import HostPort
 from fanin_nic.daemon.lanes.ordinary_host import OrdinaryHost
 from fanin_nic.daemon.loop import lane
 from fanin_nic.daemon.loop.lane_record import INTERRUPT_FLAG, LANE, MAX_NOTICES
-from fanin_nic.daemon.splitter.doorbell import LANE_DOORBELL
+from fanin_nic.daemon.splitter.tables import LANE_DOORBELL
 from fanin_nic.engine.engine import Engine
 from fanin_nic.engine.records.actions import ACTION, READ_BYTES
 from fanin_nic.engine.records.tables import Counter

@@ -5,11 +5,10 @@ import time
 
 import numpy as np
 
-from fanin_nic.daemon.lanes.shares import check_share
+from fanin_nic.daemon.lanes.host_port import check_share
 from fanin_nic.daemon.loop.lane_record import ORDINARY_RINGS
-from fanin_nic.hostif.engine_port import NoResources, Refused
+from fanin_nic.hostif.ports import NoResources, OrdinaryQueuePair, OrdinaryRegion, Refused
 from fanin_nic.hostif.server import MAX_CLIENTS
-from fanin_nic.hostif.transport_port import OrdinaryQueuePair, OrdinaryRegion
 from fanin_nic.transport.transport import AttributesInvalid, Limits, TableFull, Transport
 from fanin_wire import fields
 from fanin_wire.abi import Access, Service, Status

@@ -1,30 +1,93 @@
 """The action executor: it sends packets, performs DMA, and stores completions and notices for the host."""
 
-from fanin_nic.daemon.loop.dma import read_process, write_mapped, write_process
 from fanin_nic.daemon.loop.lane_record import CQE_SCRATCH, MAX_NOTICES
 from fanin_nic.daemon.loop.remote import end_read, give_read, remote_of, send_all, start_read
-from fanin_nic.daemon.splitter.doorbell import ring_doorbell
+from fanin_nic.daemon.splitter.tables import ring_doorbell
 from fanin_nic.engine import events
 from fanin_nic.engine.events import fail_write
 from fanin_nic.engine.records.accessors import U64, action_at, header_at
 from fanin_nic.engine.records.actions import ACTION, ActionKind
-from fanin_nic.hostif.arrivals import store_arrival
-from fanin_nic.hostif.remote.records import remote_at
+from fanin_nic.hostif.remote.queue_pair import remote_at
 from fanin_nic.hostif.remote.transfer import write as write_remote
-from fanin_nic.hostif.rings import store, wake
+from fanin_nic.hostif.rings import store, store_arrival, wake
 from fanin_nic.native.compiled import compiled
-from fanin_nic.native.memory import address_of, copy, fill_zero, full_fence, load_u8, load_u64, record_at, store_u8
+from fanin_nic.native.libc import IOVEC, pread, pwritev, stack_bytes
+from fanin_nic.native.memory import (
+    address_of,
+    copy,
+    fill_zero,
+    full_fence,
+    load_i32,
+    load_u8,
+    load_u64,
+    record_at,
+    store_u8,
+)
 from fanin_nic.native.profile import Stage, lap
+from fanin_nic.native.streaming import stream
 from fanin_nic.port.transmit import transmit
 from fanin_wire import abi
 from fanin_wire.abi import Status
 
+LOOK_AHEAD = 512  # actions
+PIECES = 64  # of one system call
+PIECES_SIZE = PIECES * IOVEC.itemsize
+IOVEC_SIZE = U64(IOVEC.itemsize)
+iovec_at = record_at(IOVEC)
 WATCH_SPAN = 1_000_000  # ns after a packet in which each turn polls the port
 MAX_PENDING_NOTICES = MAX_NOTICES // 2  # the rest is for answers
 ACTION_SIZE, CQE_SIZE = U64(ACTION.itemsize), U64(abi.CQE.itemsize)
-
 cqe_at = record_at(abi.CQE)
 read_at = record_at(ACTION)
+
+
+@compiled
+def descriptor(memory_fds, action):
+    """Descriptor of an action's process memory; -1: none."""
+    return load_i32(memory_fds + U64(action.process - 1) * U64(4))
+
+
+@compiled
+def write_mapped(action):
+    """Write a result into registered memory."""
+    if action.is_long:
+        stream(action.remote, action.payload, U64(action.length))
+    else:
+        copy(action.remote, action.payload, U64(action.length))
+
+
+@compiled
+def write_process(memory_fds, e, index, end):
+    """Write a result into process memory, with the actions of the queue before `end` that continue it, which are then
+    done. False: the memory is not, or not wholly, writable."""
+    first = action_at(e, index)
+    pieces = stack_bytes(PIECES_SIZE)
+    count, length = 0, U64(0)
+    for other in range(index, min(end, index + U64(LOOK_AHEAD))):
+        action = action_at(e, other)
+        if action.kind != ActionKind.DMA_WRITE or action.queue != first.queue or action.remote != first.remote + length:
+            continue
+        if action.mid != first.mid:  # a failed piece must fail its own request only
+            continue
+        piece = iovec_at(pieces + U64(count) * IOVEC_SIZE)
+        piece.base = action.payload
+        piece.length = action.length
+        length += U64(action.length)
+        action.kind = ActionKind.NONE
+        count += 1
+        if count == PIECES:
+            break
+    return pwritev(descriptor(memory_fds, first), pieces, count, int(first.remote)) == length
+
+
+@compiled
+def read_process(memory_fds, action, staging):
+    """Read process memory into the staging area; returns the status. PEER_LOST: the process has ended, which may show
+    before its connection is closed. (The memory file of an ended process is empty; a wrong address is an error.)"""
+    taken = pread(descriptor(memory_fds, action), staging, U64(action.length), int(action.remote))
+    if taken == 0:
+        return Status.PEER_LOST
+    return Status.SUCCESS if taken == action.length else Status.LOCAL_PROTECTION_ERROR
 
 
 @compiled

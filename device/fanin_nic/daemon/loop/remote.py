@@ -6,8 +6,7 @@ from fanin_nic.daemon.loop.lane_record import CLIENT_OF_PROCESS
 from fanin_nic.engine import events
 from fanin_nic.engine.records.accessors import U64, engine_at, job_at, queue_at
 from fanin_nic.engine.records.actions import ACTION
-from fanin_nic.hostif.remote.queue_pair import ask_for_event, reap
-from fanin_nic.hostif.remote.records import ACTION_BYTES, remote_at
+from fanin_nic.hostif.remote.queue_pair import ACTION_BYTES, ask_for_event, reap, remote_at
 from fanin_nic.hostif.remote.transfer import (
     NOWHERE,
     begin_read,

@@ -3,9 +3,9 @@
 from fanin_nic.daemon.loop.lane_record import DESCRIPTORS, INTERRUPT_FLAG, POLLFDS
 from fanin_nic.daemon.loop.ordinary import ordinary_waits
 from fanin_nic.daemon.loop.remote import remotes_wait
-from fanin_nic.daemon.splitter.doorbell import drain_doorbell
 from fanin_nic.daemon.splitter.merge import completions_wait
 from fanin_nic.daemon.splitter.split import requests_wait as clients_wait
+from fanin_nic.daemon.splitter.tables import drain_doorbell
 from fanin_nic.engine.events import can_post
 from fanin_nic.engine.records.accessors import U64, engine_at
 from fanin_nic.hostif.rings import pending, set_sleeping

@@ -1,23 +1,120 @@
-"""Merging: one completion for each request of a client, in order, from the completions of the lanes."""
+"""Merging: one completion for each request of a client, in order, from the completions of the lanes.
+
+A queue has one query at a time. The lanes do not know parts of a message that they have completed, so these are counted
+here, once, also if they complete during the query.
+"""
 
 from numba import uint32, uint64
 
-from fanin_nic.daemon.splitter.host_rings import is_empty, take
-from fanin_nic.daemon.splitter.query import add_answer, add_part, is_asked, set_status
 from fanin_nic.daemon.splitter.tables import (
     CQE_SCRATCH,
     cqe_at,
+    enter,
+    is_empty,
+    lanes_below,
     query_address,
     queue_address,
     request_address,
     request_at,
     split_queue_at,
     splitter_at,
+    submit,
+    take,
+    under_way,
+    wqe_address,
+    wqe_at,
 )
-from fanin_nic.hostif.rings import CQE_BYTES, store, wake
+from fanin_nic.hostif.rings import CQE_BYTES, SQ_DEPTH, fetch, store, wake
 from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import fill_zero, full_fence
 from fanin_wire.abi import Status, WqeOpcode
+
+
+@compiled
+def flush_queue(address, index):
+    """Complete all unfinished requests of queue `index` as FLUSHED, in order. address: of the SPLITTER."""
+    splitter, scratch = splitter_at(uint64(address)), uint64(address) + CQE_SCRATCH
+    place = queue_address(splitter, index)
+    queue = split_queue_at(place)
+    merge_queue(splitter, place, scratch)
+    while queue.given != queue.tail:
+        give_back(queue, place)
+    for _ in range(SQ_DEPTH):  # a client that goes on posting must not delay others
+        if not fetch(queue.send_ring, wqe_address(place, queue.tail)):
+            break
+        enter(request_address(place, queue.tail), wqe_at(wqe_address(place, queue.tail)))
+        queue.tail += 1
+        give_back(queue, place)
+        retire(splitter, place, scratch)
+    retire(splitter, place, scratch)
+    wake_clients(splitter)
+
+
+@compiled
+def give_back(queue, place):
+    """Complete the oldest request that no lane has as FLUSHED."""
+    request_at(request_address(place, queue.given)).status = Status.FLUSHED
+    queue.given += 1
+
+
+@compiled
+def is_asked(place):
+    """Whether the queue at `place` has a query that lanes have yet to answer."""
+    return request_at(query_address(place)).opcode != 0
+
+
+@compiled
+def ask(splitter, place):
+    """Give the next request of the client, a query, to all lanes. Complete parts count from the start."""
+    queue = split_queue_at(place)
+    wqe = wqe_address(place, queue.tail)
+    enter(query_address(place), wqe_at(wqe))
+    query = request_at(query_address(place))
+    query.parts = lanes_below(splitter.lanes)
+    for number in range(under_way(queue)):
+        request = request_at(request_address(place, queue.head + number))
+        if request.mid == query.mid:
+            query.positions += request.positions
+            query.byte_length += request.byte_length
+    for lane in range(splitter.lanes):
+        submit(queue.lane_send_ring[lane], wqe)
+    splitter.reach = splitter.lanes
+
+
+@compiled
+def add_part(place, lane, mid, cqe):
+    """A lane has completed a part of message `mid`: count it if its answer, which will lack it, is still to come."""
+    query = request_at(query_address(place))
+    if query.opcode and query.mid == mid and query.parts >> uint64(lane) & uint64(1):
+        query.positions += cqe.positions
+        query.byte_length += cqe.byte_length
+
+
+@compiled
+def add_answer(place, lane, cqe):
+    """Enter the answer of a lane. The first one that names missing members counts."""
+    query = request_at(query_address(place))
+    query.parts &= ~(uint64(1) << uint64(lane))
+    query.positions += cqe.positions
+    query.byte_length += cqe.byte_length
+    query.status = max(query.status, cqe.status)  # errors are more than PENDING, PENDING more than SUCCESS
+    if cqe.missing and not query.missing:
+        query.missing = cqe.missing
+        query.missing_kind = cqe.missing_kind
+
+
+@compiled
+def set_status(place):
+    """Set the status of a query that all lanes have answered, after the completion of complete requests."""
+    queue, query = split_queue_at(place), request_at(query_address(place))
+    if query.status > Status.PENDING:
+        return
+    for number in range(under_way(queue)):
+        if request_at(request_address(place, queue.head + number)).mid == query.mid:
+            query.status = Status.PENDING
+            return
+    query.status = Status.SUCCESS
+    query.missing = 0
 
 
 @compiled

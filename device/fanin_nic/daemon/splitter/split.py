@@ -9,9 +9,7 @@ them.
 import numpy as np
 from numba import uint64
 
-from fanin_nic.daemon.splitter.doorbell import ring_doorbell
-from fanin_nic.daemon.splitter.host_rings import submit
-from fanin_nic.daemon.splitter.query import ask, is_asked
+from fanin_nic.daemon.splitter.merge import ask, is_asked
 from fanin_nic.daemon.splitter.tables import (
     LANE_DOORBELL_SIZE,
     UNDER_WAY,
@@ -20,8 +18,10 @@ from fanin_nic.daemon.splitter.tables import (
     queue_address,
     request_address,
     request_at,
+    ring_doorbell,
     split_queue_at,
     splitter_at,
+    submit,
     under_way,
     wqe_address,
     wqe_at,

@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fanin_nic.daemon.splitter.flushing import flush_queue
-from fanin_nic.daemon.splitter.merge import merge
+from fanin_nic.daemon.splitter.merge import flush_queue, merge
 from fanin_nic.daemon.splitter.tables import REQUEST, SPLIT_QUEUE, SPLITTER
 from fanin_nic.hostif.mapping import CQ_BYTES, SQ_BYTES, record_view
 from fanin_nic.native.compiled import compiled

@@ -1,18 +1,28 @@
-"""The tables of the splitter: queues, their positions in the lanes' streams, requests in flight."""
+"""The tables of the splitter, and its rings and doorbells towards the lanes."""
 
 import numpy as np
 from numba import uint32, uint64
 
-from fanin_nic.daemon.splitter.doorbell import LANE_DOORBELL
 from fanin_nic.hostif import rings
+from fanin_nic.hostif.rings import CONSUMER, CQ_DEPTH, CQE_BYTES, ENTRIES, PRODUCER, SLEEPING, SQ_DEPTH, WQE_BYTES
 from fanin_nic.native.compiled import compiled
-from fanin_nic.native.memory import fill_zero, record_at
+from fanin_nic.native.libc import read, stack_bytes, write
+from fanin_nic.native.memory import (
+    copy,
+    fill_zero,
+    full_fence,
+    load_acquire,
+    load_relaxed,
+    load_u32,
+    record_at,
+    store_release,
+    store_u64,
+)
 from fanin_wire import abi
 from fanin_wire.abi import WqeFlag
 from fanin_wire.limits import MAX_LANES
 
 UNDER_WAY = abi.SQ_DEPTH - 1  # requests of one queue: a lane's ring has room for all and a query
-
 SPLITTER = np.dtype(
     [
         ("lanes", "u4"),
@@ -46,7 +56,6 @@ REQUEST = np.dtype(
     ],
     align=True,
 )
-
 SPLIT_QUEUE = np.dtype(
     [
         ("send_ring", "u8"),  # address of the client's; 0: no queue
@@ -74,8 +83,6 @@ REQUESTS = np.uint64(SPLIT_QUEUE.fields["requests"][1])  # type: ignore[index]
 WQES = np.uint64(SPLIT_QUEUE.fields["wqes"][1])  # type: ignore[index]
 QUEUE_SIZE = np.uint64(SPLIT_QUEUE.itemsize)
 REQUEST_SIZE = np.uint64(REQUEST.itemsize)
-LANE_DOORBELL_SIZE = np.uint64(LANE_DOORBELL.itemsize)
-
 _TABLES = ("cqe", "query", "requests", "wqes")  # reached by address
 splitter_at = record_at(SPLITTER[[name for name in SPLITTER.names or () if name not in _TABLES]])
 split_queue_at = record_at(SPLIT_QUEUE[[name for name in SPLIT_QUEUE.names or () if name not in _TABLES]])
@@ -83,6 +90,18 @@ request_at = record_at(REQUEST)
 # What the splitter reads or changes in a WQE
 wqe_at = record_at(abi.WQE[["opcode", "flags", "wr_id", "jid", "mid", "sid", "seg", "chunk", "segments"]])
 cqe_at = record_at(abi.CQE)
+LANE_DOORBELL = np.dtype(
+    [
+        ("doorbell", "u8"),  # address of the DOORBELL that the sleeper sets
+        ("eventfd", "i4"),
+    ],
+    align=True,
+)
+doorbell_at = record_at(LANE_DOORBELL)
+EVENT_SIZE = np.uint64(8)
+
+
+LANE_DOORBELL_SIZE = np.uint64(LANE_DOORBELL.itemsize)
 
 
 @compiled
@@ -129,3 +148,44 @@ def enter(address, wqe):
 def lanes_below(lane):
     """Bitmap of the lanes from 0 to `lane` - 1."""
     return (uint64(1) << uint64(lane)) - uint64(1)
+
+
+@compiled
+def ring_doorbell(address):
+    """Wake the lane of the LANE_DOORBELL at `address`, if it sleeps. Store what it shall find before."""
+    full_fence()
+    doorbell = doorbell_at(address)
+    if load_relaxed(doorbell.doorbell + SLEEPING):
+        event = stack_bytes(8)
+        store_u64(event, np.uint64(1))
+        write(doorbell.eventfd, event, EVENT_SIZE)
+
+
+@compiled
+def drain_doorbell(eventfd):
+    """Reset the eventfd of a doorbell, after poll has shown it as readable."""
+    read(eventfd, stack_bytes(8), EVENT_SIZE)
+
+
+@compiled
+def submit(ring, wqe):
+    """Store the WQE at address `wqe` in a send ring that has room."""
+    producer = load_u32(ring + PRODUCER)
+    copy(ring + ENTRIES + uint64(producer % SQ_DEPTH) * WQE_BYTES, wqe, WQE_BYTES)
+    store_release(ring + PRODUCER, uint32(producer + 1))
+
+
+@compiled
+def is_empty(ring):
+    return load_acquire(ring + PRODUCER) == load_u32(ring + CONSUMER)
+
+
+@compiled
+def take(ring, cqe):
+    """Take the oldest CQE of a completion ring, to address `cqe`. False: none."""
+    if is_empty(ring):
+        return False
+    consumer = load_u32(ring + CONSUMER)
+    copy(cqe, ring + ENTRIES + uint64(consumer % CQ_DEPTH) * CQE_BYTES, CQE_BYTES)
+    store_release(ring + CONSUMER, uint32(consumer + 1))
+    return True

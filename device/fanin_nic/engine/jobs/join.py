@@ -2,17 +2,24 @@
 
 from numba import int64
 
-from fanin_nic.engine.jobs.config_leave_tx import forwards_config, reset_keepalive_timers
-from fanin_nic.engine.jobs.lease import find_job, lease, new_job, release, set_buffers
+from fanin_nic.engine.jobs.abort import gives_way_to, remember_refusal
+from fanin_nic.engine.jobs.config import forwards_config, reset_keepalive_timers
+from fanin_nic.engine.jobs.lease import SHARED, find_job, is_remote_tombstone, lease, new_job, release, set_buffers
 from fanin_nic.engine.jobs.membership import member_window, notify_pending, progress_join
-from fanin_nic.engine.jobs.quota import SHARED, is_remote_tombstone
-from fanin_nic.engine.jobs.tombstone import gives_way_to, remember_refusal
-from fanin_nic.engine.output.completions import notice
-from fanin_nic.engine.records.accessors import ONE, U64, ZERO, action_at, bit_of, job_at, queue_at
-from fanin_nic.engine.records.function_table import abort
-from fanin_nic.engine.records.geometry import is_power_of_two
+from fanin_nic.engine.output import notice
+from fanin_nic.engine.records.accessors import (
+    ONE,
+    U64,
+    ZERO,
+    abort,
+    action_at,
+    bit_of,
+    is_power_of_two,
+    job_at,
+    queue_at,
+)
 from fanin_nic.engine.records.tables import ENGINE, JOIN_EVENT, MAX_CHILDREN, JobState
-from fanin_nic.engine.slots.contribution import REPRODUCIBLE
+from fanin_nic.engine.slots import REPRODUCIBLE
 from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import count_bits, lowest_bit, record_at
 from fanin_wire.abi import LOCAL_CHUNK, MAX_HOPS, MIN_WQE_CHUNK, JobFlag, MessageType, Route, Status

@@ -1,18 +1,121 @@
-"""Job records, and the leases of jobs: runs of N slots of the device's pool."""
+"""Job records, and the leases of jobs: runs of N slots of the device's pool, within the quota of their owner.
+
+A fixed share would be too small for a single owner and too large for one of many. So the share depends on what is free,
+as in the shared buffers of switches (Choudhury and Hahne, *Dynamic queue length thresholds*): an owner may hold at most
+SHARE_FACTOR times what it leaves free. A single owner gets three quarters, the next one three quarters of the rest; one
+without any may take the last. A job counts for the owner that began it until another owner joins, then for none. Record
+0043 lists what is shared so.
+"""
 
 from numba import int64
 
-from fanin_nic.engine.jobs.quota import is_evictable, jobs_allowed, payloads_allowed
-from fanin_nic.engine.records.accessors import U64, ZERO, child_at, child_index, job_at, queue_at
-from fanin_nic.engine.records.geometry import quotient_up
+from fanin_nic.engine import slots
+from fanin_nic.engine.records.accessors import (
+    ONE,
+    U64,
+    ZERO,
+    bit_of,
+    child_at,
+    child_index,
+    job_at,
+    queue_at,
+    quotient_up,
+)
 from fanin_nic.engine.records.tables import JOB, MAX_CHILDREN, JobState
 from fanin_nic.engine.records.trace import ENDED, trace_run
-from fanin_nic.engine.slots import slot_rule
-from fanin_nic.engine.slots.contribution import REPRODUCIBLE
+from fanin_nic.engine.slots import REPRODUCIBLE
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import address_of, count_bits, fill_zero
+from fanin_wire.abi import JobFlag
 
+SHARE_FACTOR = 3
+SHARED = 0  # owner of a job that several have joined
+FIXED_START = int(JobFlag.FIXED_START | JobFlag.REPRODUCIBLE_SHAPE)
 JOB_SIZE = U64(JOB.itemsize)
+
+
+def share(held, free):
+    """How many of `free` rows an owner of `held` rows may still take."""
+    return max(1 if held == 0 and free > 0 else 0, (SHARE_FACTOR * free - held) // (SHARE_FACTOR + 1))
+
+
+share_of = internal(share)
+
+
+@internal
+def is_remote_tombstone(job):
+    """Whether a record is the tombstone of a failure that a remote member reported, without members here."""
+    return job.state == JobState.ABORTED and job.slots == 0 and job.rank_mask == ZERO and job.config_mask == ZERO
+
+
+@internal
+def is_evictable(job):
+    """Whether a new job may evict it: a remote tombstone, or a ring's that is kept only for the previous node."""
+    return is_remote_tombstone(job) or (
+        job.state == JobState.ABORTED
+        and job.slots == 0
+        and job.window != 0
+        and job.rank_joined & ~job.rank_left == ZERO
+    )
+
+
+@internal
+def jobs_allowed(e, owner):
+    """How many more jobs an owner may begin here."""
+    held, free = 0, 0
+    for index in range(e.jobs):
+        job = job_at(e, index)
+        if job.state == JobState.FREE or is_evictable(job):
+            free += 1
+        elif job.owner == owner:
+            held += 1
+    return share_of(held, free) if e.shared else free
+
+
+@internal
+def payloads_allowed(e, job):
+    """How many more payloads (slots times the payloads of each) the owner of a job may lease here."""
+    held, free = int64(0), int64(e.slots)
+    for index in range(e.jobs):
+        other = job_at(e, index)
+        if other.state != JobState.FREE:
+            size = int64(other.slots) * int64(other.buffers)
+            free -= size
+            held += size if other.owner == job.owner else 0
+    if not e.shared:
+        return free
+    least = int64(e.min_lease) * int64(job.buffers)
+    return max(min(free, least) if held == 0 else 0, share_of(held, free))
+
+
+@internal
+def all_nodes(job):
+    """Bitmap of all nodes; at most 64 form a ring."""
+    return ~ZERO >> (U64(64) - U64(job.node_count))
+
+
+@internal
+def ring_start(job, sid):
+    """Node at which a segment starts; it completes at the one before."""
+    if job.flags & FIXED_START:
+        return ZERO
+    return (U64(sid) + ONE) % U64(job.node_count)
+
+
+@internal
+def next_node(job):
+    """Bitmap of the next node of a ring."""
+    return bit_of((job.node_index + 1) % job.node_count)
+
+
+@internal
+def nodes_before(job, sid):
+    """Bitmap of the nodes that a segment passes before this one, from its start on."""
+    nodes, node = ZERO, ring_start(job, sid)
+    while node != U64(job.node_index):
+        nodes |= bit_of(node)
+        node = (node + ONE) % U64(job.node_count)
+    return nodes
 
 
 @internal
@@ -136,7 +239,7 @@ def start(e, job, count, window):
     job.slots = min(job.slots, count)
     job.window = max(1, min(window, job.slots // 2))
     job.base = e.first_position
-    slot_rule.clear_lease(e, job)
+    slots.clear_lease(e, job)
 
 
 @internal

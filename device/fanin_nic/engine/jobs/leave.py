@@ -1,16 +1,15 @@
 """LEAVE: ranks and devices leave a job in any order; the job is freed when all have left."""
 
-from fanin_nic.engine.jobs.config_leave_tx import begin_leave, is_released_above
+from fanin_nic.engine.jobs.abort import free_record
+from fanin_nic.engine.jobs.config import begin_leave, is_released_above
 from fanin_nic.engine.jobs.lease import free_slots
-from fanin_nic.engine.jobs.lost_device import abort_naming, lost_device_in
-from fanin_nic.engine.jobs.missing_scope import scope_below, scope_from_peer
-from fanin_nic.engine.jobs.tombstone import free_record
-from fanin_nic.engine.output.completions import notice
-from fanin_nic.engine.output.encapsulate import packet
+from fanin_nic.engine.jobs.missing import abort_naming, lost_device_in, scope_below, scope_from_peer
+from fanin_nic.engine.output import notice, packet
 from fanin_nic.engine.records.accessors import (
     ONE,
     U64,
     ZERO,
+    abort,
     bit_of,
     count,
     header_at,
@@ -19,9 +18,8 @@ from fanin_nic.engine.records.accessors import (
     slot_at,
     slot_index,
 )
-from fanin_nic.engine.records.function_table import abort
 from fanin_nic.engine.records.tables import MAX_CHILDREN, Counter, JobState, Leave, SlotState, Upward
-from fanin_nic.engine.slots.slot_rule import waits_for_departed
+from fanin_nic.engine.slots import waits_for_departed
 from fanin_nic.native.compiled import internal
 from fanin_wire.abi import MessageType, Route, Status
 from fanin_wire.fields import Opcode

@@ -2,29 +2,27 @@
 
 from numba import int64, uint64
 
-from fanin_nic.engine.jobs import config_packet as packet_form
-from fanin_nic.engine.jobs.abort import send_abort
-from fanin_nic.engine.jobs.config_leave_tx import (
+from fanin_nic.engine.jobs import config as packet_form
+from fanin_nic.engine.jobs.abort import gives_way_to, remember_refusal, send_abort
+from fanin_nic.engine.jobs.config import (
+    CONFIG_ACK_ROW,
     begin_config,
+    cleared_body,
     config_token,
     forwards_config,
+    full_length,
     is_root,
+    proves_path,
     reset_keepalive_timers,
 )
-from fanin_nic.engine.jobs.lease import grantable_slots, lease, new_job, release, set_buffers, start
-from fanin_nic.engine.jobs.lost_device import abort_lost
-from fanin_nic.engine.jobs.missing_scope import scope_below, scope_from_above, scope_from_peer, set_missing_below
-from fanin_nic.engine.jobs.path_mtu import CONFIG_ACK_ROW, cleared_body, full_length, proves_path
-from fanin_nic.engine.jobs.quota import SHARED
-from fanin_nic.engine.jobs.ring_order import next_node
-from fanin_nic.engine.jobs.tombstone import gives_way_to, remember_refusal
-from fanin_nic.engine.output.completions import notice
-from fanin_nic.engine.output.encapsulate import attach_payload, body_at, packet
-from fanin_nic.engine.output.multicast import invite, may_invite
+from fanin_nic.engine.jobs.lease import SHARED, grantable_slots, lease, new_job, next_node, release, set_buffers, start
+from fanin_nic.engine.jobs.missing import abort_lost, scope_below, scope_from_above, scope_from_peer, set_missing_below
+from fanin_nic.engine.output import attach_payload, body_at, invite, may_invite, notice, packet
 from fanin_nic.engine.records.accessors import (
     ONE,
     U64,
     ZERO,
+    abort,
     bit_of,
     child_at,
     child_index,
@@ -33,7 +31,6 @@ from fanin_nic.engine.records.accessors import (
     job_at,
     queue_at,
 )
-from fanin_nic.engine.records.function_table import abort
 from fanin_nic.engine.records.tables import BUFFER_OVERHEAD, ENGINE, JOB, MAX_CHILDREN, Counter, JobState
 from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import count_bits, lowest_bit, store_be32

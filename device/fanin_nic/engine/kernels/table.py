@@ -13,11 +13,9 @@ import functools
 
 import numpy as np
 
-from fanin_nic.engine.kernels.floats import float_kernels
-from fanin_nic.engine.kernels.integers import integer_kernels
-from fanin_nic.engine.kernels.logical import logical_kernels
+from fanin_nic.engine.kernels.floats import float_kernels, small_float_kernels
+from fanin_nic.engine.kernels.integers import integer_kernels, logical_kernels
 from fanin_nic.engine.kernels.pairs import pair_kernels
-from fanin_nic.engine.kernels.small_floats import small_float_kernels
 from fanin_nic.engine.kernels.unit import Kernel, addresses_of
 from fanin_nic.native.compiled import compiled
 from fanin_wire.datatypes import DATATYPES

@@ -6,7 +6,8 @@ arithmetic are left. All other packets, and slots in unusual states, take the pa
 prediction in TCP, RFC 1323.) Record 0026: what it gains, and where the rest of the time goes.
 """
 
-from fanin_nic.engine.output.multicast import note_group
+from fanin_nic.engine import slots
+from fanin_nic.engine.output import note_group
 from fanin_nic.engine.records.accessors import (
     ONE,
     U64,
@@ -17,21 +18,22 @@ from fanin_nic.engine.records.accessors import (
     count,
     job_at,
     payload_of,
+    proceed,
     slot_at,
     slot_index,
 )
-from fanin_nic.engine.records.function_table import proceed
 from fanin_nic.engine.records.tables import CHILD, MAX_CHILDREN, Counter, JobState
 from fanin_nic.engine.records.trace import NODE_IN, trace
-from fanin_nic.engine.slots import slot_rule
-from fanin_nic.engine.slots.arithmetic import elements_of, is_computed_wide, kernel_address
-from fanin_nic.engine.slots.contribution import (
+from fanin_nic.engine.slots import (
     CLASS_MASK,
     CLASS_SHIFT,
     describe,
+    elements_of,
     fold_followers,
     has_turns,
+    is_computed_wide,
     keep_pending,
+    kernel_address,
     order_of_node,
 )
 from fanin_nic.native.codec import equal_under, mask_without
@@ -88,10 +90,10 @@ def take_predicted(e, address, length, source):
     slot = slot_at(e, slot_index(job, position))
     if U64(load_be16(address + SEG)) != U64(position) & (U64(job.slots) - ONE):
         return False
-    verdict = slot_rule.verdict(job, slot, position)
-    if verdict == slot_rule.REPLACE:
+    verdict = slots.verdict(job, slot, position)
+    if verdict == slots.REPLACE:
         claim_predicted(e, job, slot, address, position)
-    elif verdict != slot_rule.CURRENT or not continues_slot(slot, address, bit):
+    elif verdict != slots.CURRENT or not continues_slot(slot, address, bit):
         return False
     if not has_turns(job, slot) or U64(slot.folded) == U64(child.predicted_order):
         fold_predicted(e, job, slot, child, address + HEADERS_SIZE)
@@ -119,7 +121,7 @@ def fold_predicted(e, job, slot, child, data):
 def claim_predicted(e, job, slot, address, position):
     """Claim a slot for the first contribution to a position."""
     op, dtype, flags = load_u8(address + OP), load_u8(address + DTYPE), load_u8(address + FLAGS)
-    slot_rule.claim(e, job, slot, position)
+    slots.claim(e, job, slot, position)
     slot.node_missing = job.node_mask
     describe(slot, op, dtype, flags, load_be32(address + MID), load_be32(address + SID))
     slot.flags |= Flag.HAS_DATA

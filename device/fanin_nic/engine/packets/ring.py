@@ -3,8 +3,9 @@ where rings are, and why ACK answers every PROBE."""
 
 from numba import int64
 
-from fanin_nic.engine.jobs.ring_order import ring_start
-from fanin_nic.engine.output.encapsulate import packet, send_contribution, slot_packet
+from fanin_nic.engine import slots
+from fanin_nic.engine.jobs.lease import ring_start
+from fanin_nic.engine.output import packet, send_contribution, slot_packet
 from fanin_nic.engine.records.accessors import (
     ONE,
     U64,
@@ -14,18 +15,16 @@ from fanin_nic.engine.records.accessors import (
     distance,
     header_at,
     payload_of,
+    proceed,
     slot_at,
     slot_index,
 )
-from fanin_nic.engine.records.function_table import proceed
 from fanin_nic.engine.records.tables import Counter, OutOfOrder, Sent, SlotState
 from fanin_nic.engine.records.trace import NODE_IN, trace
-from fanin_nic.engine.segments.arrival import note_result, take_packet
-from fanin_nic.engine.segments.complete import pass_result, send_ring_result
-from fanin_nic.engine.segments.delivery import deliver
-from fanin_nic.engine.segments.local_contribution import claim_for_node
-from fanin_nic.engine.segments.repair import abort_if_repair_fails
+from fanin_nic.engine.segments.complete import deliver, pass_result, send_ring_result
+from fanin_nic.engine.segments.contribute import claim_for_node, note_result, take_packet
 from fanin_nic.engine.segments.rto import (
+    abort_if_repair_fails,
     measure_rtt,
     note_progress,
     note_proven_loss,
@@ -34,8 +33,7 @@ from fanin_nic.engine.segments.rto import (
     shorten_deadline,
     start_timer,
 )
-from fanin_nic.engine.slots import slot_rule
-from fanin_nic.engine.slots.contribution import describe
+from fanin_nic.engine.slots import describe
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import copy, count_bits
 from fanin_wire.fields import Flag, Opcode
@@ -47,18 +45,18 @@ ACK_POSITIONS = 64
 def on_contribution(e, job, header, payload):
     """Event: a partial from the previous node, stored, or refused without acknowledgement."""
     slot = slot_at(e, slot_index(job, header.position))
-    verdict = slot_rule.verdict(job, slot, header.position)
-    if verdict == slot_rule.VIOLATION:
+    verdict = slots.verdict(job, slot, header.position)
+    if verdict == slots.VIOLATION:
         count(e, Counter.DROP_SLOT)
         return
-    if verdict == slot_rule.REPLACE and ring_start(job, header.sid) == U64(job.node_index):
+    if verdict == slots.REPLACE and ring_start(job, header.sid) == U64(job.node_index):
         count(e, Counter.DROP_UNEXPECTED)  # the position starts at this node
         return
     schedule_ack(job, header.position)
-    if verdict == slot_rule.STALE:
+    if verdict == slots.STALE:
         count(e, Counter.DROP_STALE)
         return
-    if verdict == slot_rule.REPLACE:
+    if verdict == slots.REPLACE:
         claim_for_node(e, job, slot, header.position, header.sid)
         describe(slot, header.op, header.dtype, header.flags, header.mid, header.sid)
     if slot.node_missing == ZERO:
@@ -82,14 +80,14 @@ def accept(e, job, slot, header, payload):
 def on_result(e, job, header, payload):
     """Event: a result from the previous node, stored, given to the ranks and passed on."""
     slot = slot_at(e, slot_index(job, header.position))
-    verdict = slot_rule.verdict(job, slot, header.position)
-    if verdict == slot_rule.STALE or (
-        verdict == slot_rule.CURRENT and (slot.state == SlotState.FINAL or slot.state == SlotState.DONE)
+    verdict = slots.verdict(job, slot, header.position)
+    if verdict == slots.STALE or (
+        verdict == slots.CURRENT and (slot.state == SlotState.FINAL or slot.state == SlotState.DONE)
     ):
         schedule_ack(job, header.position)
-        count(e, Counter.DROP_STALE if verdict == slot_rule.STALE else Counter.DROP_DUPLICATE)
+        count(e, Counter.DROP_STALE if verdict == slots.STALE else Counter.DROP_DUPLICATE)
         return
-    if verdict != slot_rule.CURRENT or slot.state != SlotState.LOCAL:
+    if verdict != slots.CURRENT or slot.state != SlotState.LOCAL:
         count(e, Counter.DROP_UNEXPECTED)
         return
     if slot.flags & header.flags & Flag.HAS_DATA and header.length != slot.length:
@@ -102,7 +100,7 @@ def on_result(e, job, header, payload):
     slot.wants = U64(header.rank_bitmap)
     if header.flags & Flag.HAS_DATA:
         copy(payload_of(e, job, slot.position), payload, U64(slot.length))
-    slot_rule.set_state(e, job, slot, SlotState.FINAL)
+    slots.set_state(e, job, slot, SlotState.FINAL)
     deliver(e, job, slot, payload_of(e, job, slot.position), slot.flags)
     pass_result(e, job, slot, U64(header.node_bitmap))
 
@@ -221,7 +219,7 @@ def acknowledged_of(header, offset):
 @internal
 def finish_if_acknowledged(e, job, slot):
     if slot.state == SlotState.FINAL and not slot.unacked:
-        slot_rule.set_state(e, job, slot, SlotState.DONE)
+        slots.set_state(e, job, slot, SlotState.DONE)
 
 
 @internal

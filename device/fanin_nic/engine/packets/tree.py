@@ -1,38 +1,49 @@
-"""Data packets of a tree: contributions from the devices below, results from the one above."""
+"""Data packets of a tree: contributions from below, results from above, and data ahead of a result."""
 
-from fanin_nic.engine.jobs.missing_scope import scope_above, scope_for_below, scope_from_number_above
-from fanin_nic.engine.output.encapsulate import (
+from fanin_nic.engine import slots
+from fanin_nic.engine.jobs.missing import scope_above, scope_for_below, scope_from_number_above
+from fanin_nic.engine.output import (
     attach_payload,
     body_at,
+    note_group,
+    note_group_loss,
+    note_result_path,
     reply,
     send_contribution,
     slot_packet,
     wants_data,
 )
-from fanin_nic.engine.output.multicast import note_group
-from fanin_nic.engine.output.multicast_membership import note_group_loss, note_result_path
 from fanin_nic.engine.packets import header_prediction
 from fanin_nic.engine.records.accessors import (
     ONE,
     U64,
     ZERO,
+    abort,
     bit_of,
     child_at,
     child_index,
     count,
+    distance,
     header_at,
     payload_of,
+    proceed,
     slot_at,
     slot_index,
 )
-from fanin_nic.engine.records.function_table import abort, proceed
-from fanin_nic.engine.records.tables import Ahead, Counter, OutOfOrder, SlotState, Upward
+from fanin_nic.engine.records.tables import Ahead, Counter, JobState, OutOfOrder, SlotState, Upward
 from fanin_nic.engine.records.trace import NODE_IN, RESULT, trace
-from fanin_nic.engine.segments.arrival import note_result, take_packet
-from fanin_nic.engine.segments.complete import distribute, unicast_result
-from fanin_nic.engine.segments.delivery import deliver
-from fanin_nic.engine.segments.repair import abort_if_repair_fails
+from fanin_nic.engine.segments.complete import (
+    MAX_AHEAD_BYTES,
+    deliver,
+    deliver_ahead,
+    distribute,
+    goes_ahead_now,
+    send_ahead,
+    unicast_result,
+)
+from fanin_nic.engine.segments.contribute import claim_for_node, note_result, take_packet
 from fanin_nic.engine.segments.rto import (
+    abort_if_repair_fails,
     is_lossy,
     mark_out_of_order,
     measure_rtt,
@@ -46,14 +57,13 @@ from fanin_nic.engine.segments.rto import (
     start_timer,
     timer_lag,
 )
-from fanin_nic.engine.slots import slot_rule
-from fanin_nic.engine.slots.contribution import contributor_class, describe, order_of_node
-from fanin_nic.engine.slots.zero_copy import copy_referenced_data
+from fanin_nic.engine.slots import contributor_class, copy_referenced_data, describe, matches, order_of_node
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import copy, load_be32, load_u8, lowest_bit, store_be16, store_be32, store_u8
-from fanin_wire.abi import ContributorClass, Status
+from fanin_wire.abi import ContributorClass, Route, Status
 from fanin_wire.fields import WAIT_BODY, Flag, Opcode
 
+NO_QUEUE = -1  # no queue of this device has brought the data
 OLDEST_AGE, OLDEST_CHILD = U64(WAIT_BODY.byte_offset("oldest_age_us")), U64(WAIT_BODY.byte_offset("oldest_child"))
 WAIT_KIND = U64(WAIT_BODY.byte_offset("kind"))
 WAIT_SIZE = WAIT_BODY.size
@@ -61,19 +71,96 @@ CROSSING = U64(2)  # a quarter of the first reorder time
 
 
 @internal
+def on_result_ahead(e, job, header, payload):
+    """Event: RESULT with AHEAD. Its data are taken if their slot is free for them; it acknowledges nothing."""
+    slot = slot_at(e, slot_index(job, header.position))
+    verdict = slots.verdict(job, slot, header.position)
+    if job.state != JobState.ACTIVE or not is_whole_message(header):
+        count(e, Counter.DROP_UNEXPECTED)
+    elif verdict == slots.STALE:
+        count(e, Counter.DROP_STALE)
+    elif verdict == slots.VIOLATION or not is_in_reach(e, job, slot, header.position):
+        count(e, Counter.DROP_SLOT)
+    elif verdict == slots.REPLACE:
+        claim_for_data(e, job, slot, header)
+        take(e, job, slot, header, payload)
+    elif slot.state == SlotState.FINAL or slot.state == SlotState.DONE or slot.flags & Flag.HAS_DATA:
+        count(e, Counter.DROP_DUPLICATE)
+    elif matches(slot, header.op, header.dtype, header.flags, header.mid, header.sid):
+        take(e, job, slot, header, payload)
+    else:  # the device above ends the job when this device's contribution comes
+        count(e, Counter.DROP_UNEXPECTED)
+
+
+@internal
+def is_whole_message(header):
+    """Whether a packet brings a short message of one rank."""
+    if header.flags & Flag.HAS_DATA == 0 or header.status or header.length == 0 or U64(header.length) > MAX_AHEAD_BYTES:
+        return False
+    return contributor_class(header.flags) == ContributorClass.ONE and header.sid == 0
+
+
+@internal
+def is_in_reach(e, job, slot, position):
+    """Whether the content of a position's slot is no longer needed. At a NIC: its position lies before the base of the
+    job. (The base of a switch does not move; it has no ranks to write to.)"""
+    if job.rank_mask != ZERO:
+        return distance(position, job.base) < job.slots
+    return slot.position == position or slot.state == SlotState.DONE or is_held_below(e, job, slot.position)
+
+
+@internal
+def is_held_below(e, job, position):
+    """Whether all devices below hold the result of a position: they have contributed to the one a window later. (This
+    device may have contributed to that one first.)"""
+    later = (U64(position) + U64(job.window)) & U64(0xFFFFFFFF)
+    slot = slot_at(e, slot_index(job, later))
+    ahead = distance(slot.position, later)
+    return ahead > 0 or (ahead == 0 and slot.state != SlotState.OPEN)
+
+
+@internal
+def claim_for_data(e, job, slot, header):
+    """Claim a slot for data that come before any contribution."""
+    claim_for_node(e, job, slot, header.position, header.sid)
+    if job.route != Route.RING:
+        slot.node_missing = job.node_mask
+    describe(slot, header.op, header.dtype, header.flags, header.mid, header.sid)
+
+
+@internal
+def take(e, job, slot, header, payload):
+    """Store the data, and give them to ranks and devices below. If the result came first, the position is complete."""
+    copy(payload_of(e, job, slot.position), payload, U64(header.length))
+    slot.length = header.length
+    slot.flags |= Flag.HAS_DATA | Flag.AHEAD
+    slot.ahead |= Ahead.RECEIVED
+    if slot.lacks_data:
+        note_answer(e, job, slot, 0)
+        distribute(e, job, slot)
+        return
+    if slot.status == 0 and job.rank_mask != ZERO and not deliver_ahead(e, job, slot, NO_QUEUE, True):
+        return
+    if slot.state == SlotState.OPEN:
+        proceed(e, job, slot)
+    elif goes_ahead_now(job, slot):
+        send_ahead(e, job, slot)
+
+
+@internal
 def on_contribution(e, job, header, payload, source):
     slot = slot_at(e, slot_index(job, header.position))
-    verdict = slot_rule.verdict(job, slot, header.position)
-    if verdict == slot_rule.STALE:
+    verdict = slots.verdict(job, slot, header.position)
+    if verdict == slots.STALE:
         count(e, Counter.DROP_STALE)
-    elif verdict == slot_rule.VIOLATION:
+    elif verdict == slots.VIOLATION:
         count(e, Counter.DROP_SLOT)
-    elif verdict == slot_rule.CURRENT and slot.node_missing & bit_of(header.source) == ZERO:
+    elif verdict == slots.CURRENT and slot.node_missing & bit_of(header.source) == ZERO:
         count(e, Counter.DROP_DUPLICATE)
         answer_repeated(e, job, slot, header, source)
     else:
-        if verdict == slot_rule.REPLACE:
-            slot_rule.claim(e, job, slot, header.position)
+        if verdict == slots.REPLACE:
+            slots.claim(e, job, slot, header.position)
             slot.node_missing = job.node_mask
             describe(slot, header.op, header.dtype, header.flags, header.mid, header.sid)
         accept(e, job, slot, header, payload)
@@ -116,12 +203,12 @@ def probe_above(e, job, slot):
 def on_probe(e, job, header, source):
     """Event: PROBE from a device below, always answered unless it is stale."""
     slot = slot_at(e, slot_index(job, header.position))
-    verdict = slot_rule.verdict(job, slot, header.position)
-    if verdict == slot_rule.STALE:
+    verdict = slots.verdict(job, slot, header.position)
+    if verdict == slots.STALE:
         count(e, Counter.DROP_STALE)
-    elif verdict == slot_rule.VIOLATION:
+    elif verdict == slots.VIOLATION:
         count(e, Counter.DROP_SLOT)
-    elif verdict == slot_rule.REPLACE or slot.node_missing & bit_of(header.source) != ZERO:
+    elif verdict == slots.REPLACE or slot.node_missing & bit_of(header.source) != ZERO:
         note_loss(e, job)
         reply(e, job, header, Opcode.NEED, source)
     elif crosses_result(e, job, slot):
@@ -220,7 +307,7 @@ def on_result(e, job, header, payload):
     elif job.node_mask == ZERO and header.flags & Flag.HAS_DATA:  # a NIC: straight into the memory of the ranks
         trace(e, job, slot, RESULT, 0)
         deliver(e, job, slot, payload, slot.flags)
-        slot_rule.set_state(e, job, slot, SlotState.DONE)
+        slots.set_state(e, job, slot, SlotState.DONE)
     else:
         if header.flags & Flag.HAS_DATA:
             copy(payload_of(e, job, slot.position), payload, U64(slot.length))

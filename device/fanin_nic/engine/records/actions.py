@@ -1,11 +1,22 @@
-"""The table of actions: what the engine asks its driver to do, with a header record beside each action. The driver
-performs them in order, then clears the table; until then addresses in an action are valid."""
+"""The tables between engine and driver: what the engine asks to be done, in order, and the packets that it is given."""
 
 import enum
 
 import numpy as np
 
+from fanin_nic.native.memory import record_at
+
 READ_BYTES = 65536  # of one DMA_READ, at most
+RECEIVED = np.dtype(
+    [
+        ("source", "u4"),  # IPv4 address of the sender
+        ("length", "u4"),  # bytes from the BTH to before the ICRC, padding included
+        ("address", "u8"),  # of the BTH
+    ],
+    align=True,
+)
+RECEIVED_SIZE = np.uint64(RECEIVED.itemsize)
+received_at = record_at(RECEIVED)
 
 
 class ActionKind(enum.IntEnum):

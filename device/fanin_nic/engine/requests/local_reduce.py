@@ -15,38 +15,42 @@ import enum
 
 from numba import int64
 
-from fanin_nic.engine.output.action_table import append
-from fanin_nic.engine.output.completions import retire
+from fanin_nic.engine.output import append, retire
 from fanin_nic.engine.records.accessors import (
     ONE,
     U64,
     ZERO,
     action_at,
     add,
+    brings,
+    destination_of,
     distance,
+    entry_of,
     job_at,
     payload_of,
+    place_in_message,
     queue_at,
     request_at,
     request_index,
+    segment_length,
     slot_at,
     slot_index,
-)
-from fanin_nic.engine.records.actions import ACTION, ActionKind
-from fanin_nic.engine.records.geometry import (
-    brings,
-    destination_of,
-    entry_of,
-    place_in_message,
-    segment_length,
     source_of,
     wants,
 )
+from fanin_nic.engine.records.actions import ACTION, ActionKind
 from fanin_nic.engine.records.tables import Counter
 from fanin_nic.engine.records.trace import REDUCED, trace_run
-from fanin_nic.engine.segments.delivery import arrival_limit, bypasses_caches, is_lowest_rank
-from fanin_nic.engine.slots.arithmetic import accumulate, elements_of, finish_result, is_computed_wide, kernel_address
-from fanin_nic.engine.slots.contribution import contributor_class, describe
+from fanin_nic.engine.segments.complete import arrival_limit, bypasses_caches, is_lowest_rank
+from fanin_nic.engine.slots import (
+    accumulate,
+    contributor_class,
+    describe,
+    elements_of,
+    finish_result,
+    is_computed_wide,
+    kernel_address,
+)
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import address_of, call_kernel, copy, count_bits, lowest_bit
 from fanin_nic.native.streaming import spread

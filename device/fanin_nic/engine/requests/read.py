@@ -7,31 +7,33 @@ would wait behind a window of data. In a reproducible job process memory is read
 position: a rank that is early waits.
 """
 
-from fanin_nic.engine.output.action_table import append
-from fanin_nic.engine.output.completions import retire
+from fanin_nic.engine.output import append, retire
 from fanin_nic.engine.records.accessors import (
     ONE,
     U64,
     ZERO,
     action_at,
     bit_of,
+    brings,
     distance,
     job_at,
+    place_in_message,
+    proceed,
     queue_at,
     request_at,
     request_index,
+    segment_length,
     slot_at,
     slot_index,
+    source_of,
 )
 from fanin_nic.engine.records.actions import READ_BYTES, ActionKind
-from fanin_nic.engine.records.function_table import proceed
-from fanin_nic.engine.records.geometry import brings, place_in_message, segment_length, source_of
 from fanin_nic.engine.records.tables import JobState, SlotState
 from fanin_nic.engine.requests.local_reduce import ReduceMode, advance, append_reduce, reduce_mode
-from fanin_nic.engine.segments.delivery import arrival_limit
-from fanin_nic.engine.segments.local_contribution import begin, contribute_rank
+from fanin_nic.engine.segments.complete import arrival_limit
+from fanin_nic.engine.segments.contribute import begin, contribute_rank
 from fanin_nic.engine.segments.rto import is_lossy
-from fanin_nic.engine.slots.contribution import REPRODUCIBLE
+from fanin_nic.engine.slots import REPRODUCIBLE
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import count_bits, lowest_bit
 from fanin_wire import abi

@@ -1,4 +1,9 @@
-"""Retransmission time-outs: when a sent position is probed, and what the answers teach.
+"""Retransmission time-outs: when a position is probed, what the answers teach, and which members are missing.
+
+Only a series of PROBEs proves it. A new series begins if a repaired position is asked for much later because a rank is
+late, and while the neighbour is silent, as the path then carries nothing at all. The time for which this device stood
+still does not count. In a ring a next node that has never acknowledged anything may still form its job, over another
+path that is the bad one; it reports that itself.
 
 | position | probed |
 | --- | --- |
@@ -22,17 +27,115 @@ have sent earlier positions.) Round trips are measured on PROBEs only: the token
 answer returns. Record 0034: why so patient, and what asking for every silent position cost.
 """
 
-from fanin_nic.engine.records.accessors import U64, ZERO, distance, slot_at, slot_index
-from fanin_nic.engine.records.tables import OutOfOrder, SlotState, Upward
-from fanin_nic.engine.slots.contribution import contributor_class
+from fanin_nic.engine.jobs.config import abort_path
+from fanin_nic.engine.jobs.lease import all_nodes, nodes_before
+from fanin_nic.engine.jobs.leave import not_joined
+from fanin_nic.engine.jobs.missing import includes_this_device
+from fanin_nic.engine.records.accessors import ONE, U64, ZERO, bit_of, distance, queue_at, slot_at, slot_index
+from fanin_nic.engine.records.tables import JobState, OutOfOrder, SlotState, Upward
+from fanin_nic.engine.slots import contributor_class
 from fanin_nic.native.compiled import internal
-from fanin_wire.abi import ContributorClass
+from fanin_nic.native.memory import lowest_bit
+from fanin_wire.abi import ContributorClass, Route, Status
 
 MICROSECOND = U64(1000)
 MIN_REORDER = U64(200_000)
 MIN_RTO = U64(1_000_000)
 MAX_RTO = U64(1_000_000_000)
 MAX_RTO_FACTOR = 10  # times the first RTO
+
+
+MIN_SERIES = U64(2) * MAX_RTO  # ns: at least three PROBEs, however short the detection time
+
+
+@internal
+def abort_if_repair_fails(e, job, slot, is_next):
+    """A PROBE for a position is due: end the job if the first of its series is older than the detection time; returns
+    whether it did. A neighbour that is silent as well counts as lost elsewhere."""
+    clock = max(ONE, U64(e.now) - job.stalled_ns)
+    heard = U64(job.heard_next if is_next else job.heard)
+    begins = e.now - heard > e.detection // U64(2) or (is_next and not job.next_has_answered)
+    begins = begins or slot.first_probe_at == ZERO or clock - slot.last_probe_at > max(e.detection // U64(2), MAX_RTO)
+    slot.last_probe_at = clock
+    if begins:
+        slot.first_probe_at = clock
+        return False
+    if clock - slot.first_probe_at <= max(e.detection, MIN_SERIES):
+        return False
+    abort_path(e, job, is_next)
+    return True
+
+
+@internal
+def first_begun_position(e, job, position):
+    """The given position if it is open, else the first open position of the job."""
+    slot = slot_at(e, slot_index(job, position))
+    if slot.position == position and slot.state != SlotState.DONE:
+        return U64(position)
+    for offset in range(job.slots):
+        place = U64(job.base + offset) & U64(0xFFFFFFFF)
+        slot = slot_at(e, slot_index(job, place))
+        if slot.position != place or slot.state != SlotState.DONE:
+            return place
+    return U64(job.base)
+
+
+@internal
+def missing_for_position(e, job, position):
+    """(scope, bitmap) of the members that a position waits for; one that has not begun here waits for those of the
+    first open position of the job."""
+    slot = slot_at(e, slot_index(job, first_begun_position(e, job, position)))
+    if distance(slot.position, job.base) < 0 or slot.state == SlotState.DONE:
+        return 0, U64(job.rank_mask)
+    if slot.rank_missing != ZERO:
+        return 0, late_ranks(e, job, slot)
+    if slot.upward == Upward.SENT:
+        return int(job.missing_kind), U64(job.missing)
+    if job.route == Route.RING:
+        return 1, missing_in_ring(e, job)
+    return 0, U64(slot.node_missing)
+
+
+@internal
+def late_ranks(e, job, slot):
+    """The ranks of this node that a position waits for, some of which may only wait for their turn."""
+    late, ranks = U64(slot.rank_missing), U64(slot.rank_missing)
+    while ranks:
+        rank = lowest_bit(ranks)
+        ranks &= ranks - ONE
+        if job.queue[rank] and distance(queue_at(e, job.queue[rank] - 1).position, slot.position) > 0:
+            late &= ~bit_of(rank)
+    return late if late != ZERO else U64(slot.rank_missing)
+
+
+@internal
+def narrow_missing(e, job, status, scope, missing):
+    """(scope, bitmap) of the members that a job waited for which ended at another device. Other devices can only name
+    this device; for a TIMEOUT it names its own missing ranks or children."""
+    if status == Status.TIMEOUT and includes_this_device(job, scope, missing):
+        own_scope, own = missing_for_position(e, job, job.base) if job.state >= JobState.ACTIVE else not_joined(job)
+        if own != ZERO and own_scope < scope:
+            return own_scope, own
+    return scope, U64(missing)
+
+
+@internal
+def missing_in_ring(e, job):
+    """The nodes that all positions in flight can wait for.
+
+    A missing partial waits between its start and this node; one that was sent on waits behind this node. Positions
+    start at different nodes, so a single missing node is the one that they have in common.
+    """
+    common = all_nodes(job) & ~bit_of(job.node_index)
+    for offset in range(job.window):
+        slot = slot_at(e, slot_index(job, job.base + offset))
+        if slot.position != U64(job.base + offset) & U64(0xFFFFFFFF) or slot.state == SlotState.DONE:
+            continue
+        waited = nodes_before(job, slot.sid) if slot.node_missing != ZERO else slot.nodes & ~bit_of(job.node_index)
+        if common & waited == ZERO:  # more than one node
+            return common | waited
+        common &= waited
+    return common
 
 
 @internal

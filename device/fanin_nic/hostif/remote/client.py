@@ -6,11 +6,11 @@ from contextlib import ExitStack
 import numpy as np
 
 from fanin_nic.hostif.client import CQ, QP, Client, DeviceLimits, first_unused
-from fanin_nic.hostif.engine_port import EnginePort, NoResources, Refused
 from fanin_nic.hostif.mapping import COLLECTIVE_ACCESS, MAX_ADDRESS
+from fanin_nic.hostif.ports import EnginePort, NoResources, Refused
 from fanin_nic.hostif.remote.endpoint import Endpoint, VerbsDevice
-from fanin_nic.hostif.remote.records import MAX_REGIONS
-from fanin_nic.port.verbs.opening import VerbsFailed
+from fanin_nic.hostif.remote.queue_pair import MAX_REGIONS
+from fanin_nic.port.verbs.interface import VerbsFailed
 from fanin_wire import abi, limits
 from fanin_wire.abi import MessageType, Status
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from fanin_nic.engine.records.actions import ACTION
 from fanin_nic.hostif.mapping import ControlRegion
-from fanin_nic.hostif.remote.queue_pair import drain_requests
-from fanin_nic.hostif.remote.records import (
+from fanin_nic.hostif.remote.queue_pair import (
     ALL_SLOTS,
     MAX_REGIONS,
     MAX_WAITING_READS,
@@ -24,12 +23,13 @@ from fanin_nic.hostif.remote.records import (
     REMOTE_REGION,
     SEND_DEPTH,
     WRITE_BYTES,
+    drain_requests,
 )
 from fanin_nic.hostif.remote.transfer import post_marker
 from fanin_nic.port.verbs import library as ibv
 from fanin_nic.port.verbs import records
+from fanin_nic.port.verbs.interface import MAPPED, VerbsFailed, checked, gid_of, open_device, zero
 from fanin_nic.port.verbs.library import library
-from fanin_nic.port.verbs.opening import MAPPED, VerbsFailed, checked, gid_of, open_device, zero
 from fanin_nic.port.verbs.records import RECEIVE_REQUEST
 
 HOP_LIMIT = 64

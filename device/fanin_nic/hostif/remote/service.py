@@ -1,17 +1,45 @@
-"""What a device needs for clients over RDMA: a verbs device, a TCP socket, a token."""
+"""What a device needs to serve clients over RDMA: a verbs device, a TCP socket, a token."""
 
+import hmac
+import os
+import stat
 from contextlib import ExitStack
+from pathlib import Path
 
 import numpy as np
 
-from fanin_nic.hostif.engine_port import Refused
-from fanin_nic.hostif.remote import address
+from fanin_nic.hostif.ports import Refused
+from fanin_nic.hostif.remote import tcp
 from fanin_nic.hostif.remote.endpoint import VerbsDevice
-from fanin_nic.hostif.remote.stream import AddressInUse, TcpListener
-from fanin_nic.hostif.remote.token import BadToken, is_token, read_token
-from fanin_nic.port.verbs.opening import VerbsFailed
+from fanin_nic.hostif.remote.tcp import AddressInUse, TcpListener
+from fanin_nic.port.verbs.interface import VerbsFailed
 from fanin_wire import abi
 from fanin_wire.abi import Status
+
+
+class BadToken(Exception):
+    """The token file is unusable: cause, then remedy."""
+
+
+def read_token(path: str) -> bytes:
+    """The token in a file that only its owner can read or write. Raises BadToken."""
+    remedy = "make one with: (umask 077; head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \\n' > FILE)"
+    try:
+        with open(path, encoding="ascii") as file:
+            mode, text = os.fstat(file.fileno()).st_mode, file.read(4096).strip()
+        token = bytes.fromhex(text)
+    except (OSError, ValueError) as error:
+        raise BadToken(f"the token file {path} can not be read: {error}; {remedy}") from error
+    if stat.S_IMODE(mode) & 0o077:
+        raise BadToken(f"others may read or write the token file {path}; chmod 600 {Path(path).name}")
+    if len(token) != abi.TOKEN_BYTES:
+        raise BadToken(f"the token in {path} has {len(token)} bytes, not {abi.TOKEN_BYTES}; {remedy}")
+    return token
+
+
+def is_token(token: bytes, given: bytes) -> bool:
+    """Whether a client gave the token, in constant time."""
+    return hmac.compare_digest(token, given)
 
 
 class RemoteFailed(Exception):
@@ -22,7 +50,7 @@ class RemoteService:
     """Serves clients at `place` (settings.rdma). Raises RemoteFailed."""
 
     def __init__(self, place: str, token_file: str, detection: float) -> None:
-        where = address.parse(place)
+        where = tcp.parse(place)
         if not token_file:
             raise RemoteFailed(f"{place} without a token file; name one with --token-file")
         try:

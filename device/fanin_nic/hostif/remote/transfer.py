@@ -10,21 +10,19 @@ from numba import int64, uint32, uint64
 from fanin_nic.engine.records.accessors import action_at
 from fanin_nic.engine.records.actions import ACTION, READ_BYTES, ActionKind
 from fanin_nic.hostif.remote.queue_pair import (
+    ACTION_BYTES,
     HAS_READ,
     KIND,
+    MAX_WAITING_READS,
+    MAX_WRITE,
     READ,
+    REMOTE_REGION,
     WRITE,
+    WRITE_BYTES,
     WRITE_WITH_IMMEDIATE,
     WRITTEN,
     poll_or_sleep,
     post,
-)
-from fanin_nic.hostif.remote.records import (
-    ACTION_BYTES,
-    MAX_WAITING_READS,
-    MAX_WRITE,
-    REMOTE_REGION,
-    WRITE_BYTES,
     remote_at,
 )
 from fanin_nic.hostif.rings import CQ_DEPTH, CQE_BYTES, ENTRIES, PRODUCER

@@ -1,12 +1,18 @@
-"""The network interface of a verbs device, and what the kernel knows of routes and neighbours."""
+"""Opening a verbs device, and its network interface: routes, and the Ethernet addresses of neighbours."""
 
+import ctypes
+import ipaddress
+import os
 import socket
 import sys
+from ctypes import byref
 from pathlib import Path
+from typing import Any
 
-from fanin_nic.port import interfaces
-from fanin_nic.port.verbs.opening import VerbsFailed
+from fanin_nic.port import sockets
+from fanin_nic.port.verbs.library import last_error, library
 
+MAPPED = b"\0" * 10 + b"\xff" * 2  # an IPv4 address as GID
 KERNEL = Path("/proc/thread-self/net")  # of the network namespace of a thread, not of its process
 NEIGHBOURS, ROUTES, VLANS = KERNEL / "arp", KERNEL / "route", KERNEL / "vlan"
 IS_COMPLETE = 2  # linux/if_arp.h: ATF_COM
@@ -14,9 +20,59 @@ UP, GATEWAY = 1, 2  # linux/route.h: RTF_...
 DEVICES = Path("/sys/class/infiniband")
 
 
+class VerbsFailed(Exception):
+    """A verbs device can not serve: cause, then remedy."""
+
+
+def gid_of(address: str) -> bytes:
+    """The GID of an IPv4 address."""
+    return MAPPED + ipaddress.IPv4Address(address).packed
+
+
+def checked(result: Any, what: str, remedy: str = "see the cause") -> Any:
+    """A pointer returned by a call. VerbsFailed if it is null."""
+    if not result:
+        raise VerbsFailed(f"cannot {what}: {last_error()}; {remedy}")
+    return result
+
+
+def zero(error: int, what: str, remedy: str = "see the cause") -> None:
+    """VerbsFailed if a call has returned an error."""
+    if error:
+        raise VerbsFailed(f"cannot {what}: {os.strerror(abs(error))}; {remedy}")
+
+
+def open_device(name: str, user: str) -> int:
+    """The context of a device for `user`, who is named in errors."""
+    try:
+        devices = library()
+    except OSError as error:
+        remedy = "install libibverbs (Debian: libibverbs1 and ibverbs-providers)"
+        raise VerbsFailed(f"{user} needs libibverbs: {error}; {remedy}") from error
+    except AttributeError as error:
+        remedy = "use that of rdma-core 32 or later"
+        raise VerbsFailed(f"libibverbs is too old for {user}: {error}; {remedy}") from error
+    names, count = [], ctypes.c_int()
+    found = devices.ibv_get_device_list(byref(count))
+    for index in range(count.value if found else 0):
+        names.append(devices.ibv_get_device_name(found[index]).decode())
+        if names[-1] == name:
+            context = devices.ibv_open_device(found[index])
+            cause = last_error()
+            devices.ibv_free_device_list(found)
+            if not context:
+                remedy = "give this user the right to /dev/infiniband"
+                raise VerbsFailed(f"cannot open verbs device {name}: {cause}; {remedy}")
+            return int(context)
+    if found:
+        devices.ibv_free_device_list(found)
+    remedy = f"use one of {', '.join(names)}" if names else "load the driver of an RDMA device (rdma link lists them)"
+    raise VerbsFailed(f"no verbs device is called {name}; {remedy}")
+
+
 def address_of(interface: str) -> str:
     """The first one (IPv4); "" if none."""
-    found = interfaces.ask(interface, interfaces.GET_ADDRESS)
+    found = sockets.ask(interface, sockets.GET_ADDRESS)
     return socket.inet_ntoa(found[4:8]) if found else ""
 
 
@@ -24,7 +80,7 @@ def mac_of(interface: str) -> int:
     """The Ethernet address of an interface, 48 bits. Raises VerbsFailed; frames here have no VLAN tag."""
     if (VLANS / interface).exists():
         raise VerbsFailed(f"network interface {interface} is a VLAN; use an address of the interface below it")
-    found = interfaces.ask(interface, interfaces.GET_HARDWARE_ADDRESS)
+    found = sockets.ask(interface, sockets.GET_HARDWARE_ADDRESS)
     if not found or not int.from_bytes(found[2:8]):
         raise VerbsFailed(f"network interface {interface} has no Ethernet address; use one that has")
     return int.from_bytes(found[2:8])
@@ -32,7 +88,7 @@ def mac_of(interface: str) -> int:
 
 def mtu_of(interface: str) -> int:
     """Bytes of the longest IP packet. Raises VerbsFailed."""
-    found = interfaces.mtu_of(interface)
+    found = sockets.mtu_of(interface)
     if found is None:
         raise VerbsFailed(f"network interface {interface} is gone; give the verbs device one")
     return found

@@ -11,12 +11,11 @@ import numpy as np
 from fanin_nic.engine.records.tables import BUFFER_OVERHEAD
 from fanin_nic.port.port import Port, PortError
 from fanin_nic.port.tables import PortTables
-from fanin_nic.port.verbs.neighbours import NeighbourResolver
-from fanin_nic.port.verbs.opening import VerbsFailed
+from fanin_nic.port.verbs.interface import VerbsFailed
 from fanin_nic.port.verbs.queue_pair import QueuePair
 from fanin_nic.port.verbs.raw_queue_pair import RawQueuePair
 from fanin_nic.port.verbs.records import RECEIVE_BATCH
-from fanin_nic.port.verbs.resolver import Resolver
+from fanin_nic.port.verbs.resolver import NeighbourResolver, Resolver
 from fanin_wire.fields import FIRST_SOURCE_PORT, IPV4_UDP_SIZE
 from fanin_wire.limits import MAX_VERBS_MTU, MIN_CHUNK, MIN_MTU
 

@@ -12,11 +12,11 @@ import numpy as np
 
 from fanin_nic.native import shared_words
 from fanin_nic.port.descriptors import DESTINATION, PEER_SLOTS
-from fanin_nic.port.group import join_interface
+from fanin_nic.port.sockets import join_interface
 from fanin_nic.port.verbs import library as ibv
 from fanin_nic.port.verbs import records
+from fanin_nic.port.verbs.interface import VerbsFailed, checked, gid_of, open_device, zero
 from fanin_nic.port.verbs.library import library
-from fanin_nic.port.verbs.opening import VerbsFailed, checked, gid_of, open_device, zero
 from fanin_nic.port.verbs.records import COMPLETION, PIECE, RECEIVE_BATCH, RECEIVE_REQUEST, SEND_REQUEST, VERBS
 from fanin_nic.port.verbs.wake import BROKEN
 from fanin_wire.resolution import QUEUE_KEY

@@ -6,7 +6,7 @@ from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import IOVEC, MMSGHDR, stack_bytes
 from fanin_nic.native.memory import call_library, load_be16, load_be32, record_at, store_be16, store_be32
 from fanin_nic.port.descriptors import DESTINATION, PEER, SOCKET_ADDRESS
-from fanin_nic.port.peers import known_peer
+from fanin_nic.port.tables import known_peer
 from fanin_nic.port.verbs.frames import ACCEPTED, check_frame, datagram_size
 from fanin_nic.port.verbs.frames import SOURCE_PORT as FRAME_SOURCE_PORT
 from fanin_nic.port.verbs.records import COMPLETION, GRH_BYTES, RECEIVE_REQUEST, verbs_at

@@ -1,11 +1,11 @@
-"""The resolver: a thread that learns other devices' queue pairs, mends a failed queue pair, and takes the events of the
-verbs device.
+"""The resolver: a thread that learns the queue pairs of other devices and mends a queue pair that has failed.
 
 The compiled code marks the destinations that it wants and wakes the resolver, which writes into the table of
 destinations. A destination that does not answer packets is asked again, because it may have been restarted.
 """
 
 import contextlib
+import errno
 import ipaddress
 import logging
 import os
@@ -21,8 +21,9 @@ import numpy as np
 from fanin_nic.native import shared_words
 from fanin_nic.port.descriptors import DESTINATION, PEER_SLOTS
 from fanin_nic.port.verbs.events import Watch
-from fanin_nic.port.verbs.opening import VerbsFailed
+from fanin_nic.port.verbs.interface import VerbsFailed
 from fanin_nic.port.verbs.queue_pair import QueuePair
+from fanin_nic.port.verbs.raw_queue_pair import RawQueuePair
 from fanin_nic.port.verbs.records import MULTICAST_QUEUE_PAIR
 from fanin_nic.port.verbs.wake import BROKEN, DESTINATION_WANTED, HANDLE, QUEUE_PAIR, WANTED
 from fanin_wire.resolution import RESOLUTION_PORT, Kind, Message, decode, encode
@@ -33,8 +34,8 @@ LOOK_SECONDS = 0.25  # between checks for silent devices
 MESSAGES = 64  # taken in one turn
 RECOVERY_SECONDS, MAX_RECOVERY_SECONDS = 0.05, 5.0  # between attempts, doubled each time
 RECEIVE_BYTES = 2048
-
 log = logging.getLogger(__name__)
+DISCARD_PORT = 9  # RFC 863
 
 
 @dataclass
@@ -222,3 +223,49 @@ class Resolver:
         shared_words.store_release(place + QUEUE_PAIR, queue_pair)
         shared_words.store_release_64(place + HANDLE, handle)
         return True
+
+
+class NeighbourResolver(Resolver):
+    """Other devices are asked nothing: they may have UDP sockets, which answer no question."""
+
+    _queue_pair: RawQueuePair
+
+    def _put(self, question: Question, address: str) -> bool:
+        """Look an address up. The datagram makes the kernel ask for an unknown Ethernet address, or check an old
+        one."""
+        with contextlib.suppress(OSError):
+            self._socket.sendto(b"", (address, DISCARD_PORT))
+        try:
+            return self._look_up(question.row, address)
+        except OSError as error:  # such as too many open files; the next question looks again
+            log.error("the kernel does not report how to reach %s: %s", address, error.strerror)
+            return False
+
+    def _look_up(self, row: int, address: str) -> bool:
+        if self._queue_pair.mac_towards(address):
+            return self._enter(row, address, 0)
+        if address not in self._unreachable and is_of_this_host(address):
+            self._unreachable.add(address)
+            cause = f"{address} is an address of this host: no frame that {self._queue_pair.name} sends comes back"
+            log.error("%s; put the two devices on two hosts, or use UDP", cause)
+        return False
+
+    def _take_message(self) -> bool:
+        """Take one message. Questions get no answer here: datagrams of a UD queue pair would not be understood."""
+        try:
+            self._socket.recv(RECEIVE_BYTES)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        return True
+
+
+def is_of_this_host(address: str) -> bool:
+    """Whether the kernel has an IPv4 address itself."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_port:
+        try:
+            any_port.bind((address, 0))
+        except OSError as error:
+            return error.errno != errno.EADDRNOTAVAIL
+    return True

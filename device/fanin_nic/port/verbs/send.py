@@ -15,7 +15,7 @@ from fanin_nic.native.memory import call_library, copy, record_at
 from fanin_nic.native.profile import Stage, lap
 from fanin_nic.port.descriptors import DESTINATION, PEER, SEND_MESSAGE, Drop
 from fanin_nic.port.mirror import mirror_sent
-from fanin_nic.port.peers import count_failed, count_sent
+from fanin_nic.port.tables import count_failed, count_sent
 from fanin_nic.port.verbs.frames import HEADERS_SIZE, write_headers
 from fanin_nic.port.verbs.records import COMPLETION, PIECE, SEND_REQUEST, SIGNALED, verbs_at
 from fanin_nic.port.verbs.wake import fail, handle_of, is_broken, queue_pair_of, want

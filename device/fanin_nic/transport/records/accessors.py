@@ -1,12 +1,11 @@
-"""Accessors of the tables for compiled code, and the addresses of their rows."""
+"""Accessors of the tables for compiled code, and packet sequence numbers."""
 
 import numpy as np
 from numba import int64, uint32, uint64
 
 from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import address_of, load_u32, load_u64, record_at, row_at, store_u32, store_u64
-from fanin_nic.transport.records.actions import ACTION
-from fanin_nic.transport.records.packets import PACKET
+from fanin_nic.transport.records.actions import ACTION, PACKET
 from fanin_nic.transport.records.tables import (
     ORIGINAL,
     QUEUE_PAIR,
@@ -19,9 +18,12 @@ from fanin_nic.transport.records.tables import (
     TRANSPORT,
 )
 from fanin_wire.abi import SGE
-from fanin_wire.rocev2 import GRH_SIZE
+from fanin_wire.rocev2 import GRH_SIZE, PSN_BITS
 from fanin_wire.verbs import MAX_RD_ATOMIC
 
+MODULUS = 1 << PSN_BITS
+MASK = MODULUS - 1
+HALF = MODULUS // 2
 U32 = uint32
 U64 = uint64
 NEVER = np.uint64(2**64 - 1)
@@ -33,7 +35,6 @@ RECEIVE = RECEIVE_REQUEST[[name for name in RECEIVE_REQUEST.names or () if name 
 _SEND_SGE = np.uint64(SEND_REQUEST.fields["sge"][1])  # type: ignore[index]
 _RECEIVE_SGE = np.uint64(RECEIVE_REQUEST.fields["sge"][1])  # type: ignore[index]
 _SGE_SIZE = np.uint64(SGE.itemsize)
-
 transport_at = record_at(TRANSPORT)
 queue_pair_at = row_at(TRANSPORT, "queue_pair_offset", QUEUE_PAIR)
 send_row = row_at(TRANSPORT, "send_offset", SEND)
@@ -46,6 +47,36 @@ region_at = row_at(TRANSPORT, "region_offset", REGION)
 action_at = row_at(TRANSPORT, "action_offset", ACTION)
 packet_at = row_at(TRANSPORT, "packet_offset", PACKET)
 sge_at = record_at(SGE)
+
+
+@internal
+def psn_after(psn, count):
+    return (int64(psn) + int64(count)) & MASK
+
+
+@internal
+def psn_distance(psn, start):
+    """Packets from `start` to `psn`, 0 to 2^24 - 1."""
+    return (int64(psn) - int64(start)) & MASK
+
+
+@internal
+def psn_difference(psn, other):
+    """Packets from `other` to `psn`, negative if `psn` is earlier."""
+    distance = (int64(psn) - int64(other)) & MASK
+    return distance - MODULUS if distance >= HALF else distance
+
+
+@internal
+def is_within(psn, start, end):
+    """Whether a PSN is in [start, end)."""
+    return psn_distance(psn, start) < psn_distance(end, start)
+
+
+@internal
+def packets_of(length, mtu):
+    """Packets of a message, or of the response to a read; an empty one is one packet."""
+    return max(1, (int64(length) + int64(mtu) - 1) // int64(mtu))
 
 
 @internal

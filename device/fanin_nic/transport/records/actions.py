@@ -1,4 +1,4 @@
-"""The table of actions: what the transport asks its driver to do.
+"""The table of actions: what the transport asks its driver to do; and the headers of a packet as a record.
 
 The driver performs all WRITEs and ATOMICs in order, then sends the packets, then stores the completions, and clears the
 table. So an acknowledgement leaves after what it acknowledges, and a program that sees a completion finds its data.
@@ -14,8 +14,21 @@ import enum
 
 import numpy as np
 
-from fanin_wire.fields import BTH
+from fanin_wire.fields import AETH, ATOMICACKETH, ATOMICETH, BTH, DETH, IETH, IMMDT, RETH
 from fanin_wire.rocev2 import MAX_HEADERS
+
+# In the order on the wire (section 9.3)
+EXTENDED_HEADERS = (DETH, RETH, ATOMICETH, AETH, ATOMICACKETH, IMMDT, IETH)
+_WIDTHS = {8: "u1", 16: "u2", 32: "u4", 64: "u8"}
+
+
+def _members() -> dict[str, str]:
+    """Type of each member. Equal names of fields are one member, as a packet has only one of them."""
+    fields = {field.name: field.bits for header in (BTH, *EXTENDED_HEADERS) for field in header.fields}
+    return {name: _WIDTHS[min(width for width in _WIDTHS if width >= bits)] for name, bits in fields.items()}
+
+
+PACKET = np.dtype([*_members().items()], align=True)
 
 
 class ActionKind(enum.IntEnum):

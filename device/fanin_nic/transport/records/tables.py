@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fanin_nic.transport.records.actions import ACTION
-from fanin_nic.transport.records.packets import PACKET
+from fanin_nic.transport.records.actions import ACTION, PACKET
 from fanin_wire.abi import RECEIVE_WQE, SEND_WQE
 from fanin_wire.verbs import MAX_RD_ATOMIC
 
