@@ -32,7 +32,7 @@ TESTS = (
 )
 TEST_OF_KERNELS = ("tests/engine/test_kernels.py", "-m", "not deep", "-k", "BXNOR or f8e5m2")
 OPERATIONS, DATATYPES = "protocol/fanin_wire/operations.py", "protocol/fanin_wire/datatypes.py"
-SMALL_FLOATS, REFERENCE = "protocol/fanin_wire/small_floats.py", "tools/fanin_reference/arithmetic.py"
+SMALL_FLOATS, REFERENCE = "protocol/fanin_wire/datatypes.py", "tools/fanin_reference/arithmetic.py"
 KERNELS = "device/fanin_nic/engine/kernels"
 MPI = "host/fanin/mpi/abi/mpi_abi.c"  # which does not have every type
 

@@ -24,8 +24,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 import fanin
-from fanin_train.staleness.optimisers import SGD, Adam, Optimiser
-from fanin_train.staleness.simulation.tasks import task
+from fanin_train.staleness.replica import SGD, Adam, Optimiser
+from fanin_train.staleness.simulation.learning import task
 from fanin_train.staleness.trainer import BoundedStaleness
 from fanin_train.transfer import share
 

@@ -13,7 +13,7 @@ from fanin_tools.fabric import drain, namespaces
 from fanin_tools.fabric.description import DescriptionError
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.stress.faults.link_faults import cut_super_packets, loss, lost
+from fanin_tools.stress.faults.fault_kinds import cut_super_packets, loss, lost
 from fanin_wire import association
 from fanin_wire.datatypes import datatype_by_name
 from fanin_wire.operations import operation_by_name

@@ -18,9 +18,9 @@ except ImportError as error:
 from fanin.api.capabilities import Capabilities
 from fanin.api.communicator import Communicator
 from fanin.collectives.offload import Reason
-from fanin.collectives.persistent import Persistent
+from fanin.collectives.variants import Persistent
 from fanin.job import Job, JobNode
-from fanin.membership.progress import Progress
+from fanin.membership.member import Progress
 from fanin.verbs.context import device_status
 
 __all__ = [

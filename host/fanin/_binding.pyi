@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fanin.membership.progress import Progress
+from fanin.membership.member import Progress
 
 CallArguments = tuple[Any, ...]  # of Call.arguments
 Dtypes = tuple[np.dtype | None, ...]

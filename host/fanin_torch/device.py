@@ -18,10 +18,9 @@ from typing import Any, Self, TypeVar
 from fanin.driver import complaint, ffi, library
 from fanin.errors import FaninError, InvalidRequest, NoDevice, NotSupported, Timeout
 from fanin.job import Job, JobNode
-from fanin.membership.device_connection import DeviceConnection
-from fanin_torch.local_fabric import READY_SECONDS, LocalFabric
+from fanin.membership.member import DeviceConnection
+from fanin_torch.local_fabric import READY_SECONDS, LocalFabric, Settings
 from fanin_torch.registered_memory import RegisteredMemory
-from fanin_torch.settings import Settings
 from fanin_wire.limits import MAX_JOB_CHUNK
 
 T = TypeVar("T")

@@ -29,9 +29,9 @@ from fanin_torch.counts import Counts, Reason
 from fanin_torch.device import Device, device_of, job_of
 from fanin_torch.elements import as_bytes, in_order, is_memory, require_plain
 from fanin_torch.errors import as_torch, refuse
+from fanin_torch.local_fabric import SUBGROUP_SHARE, Settings
 from fanin_torch.messages import ANY, Messages
 from fanin_torch.registered_memory import RegisteredMemory
-from fanin_torch.settings import SUBGROUP_SHARE, Settings
 from fanin_torch.untraced import leave_untraced
 from fanin_torch.work import Completer, Ending, FaninWork
 from fanin_wire.limits import MIN_JOB_SLOTS

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from fanin.errors import FaninError, NotSupported
-from fanin.memory.arena import Arena
+from fanin.memory.buffers import Arena
 from fanin.verbs import MR, PD
 from fanin_torch.errors import as_torch, refuse
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from fanin_wire import geometry, limits
 from fanin_wire.abi import ContributorClass
-from fanin_wire.block import with_block
 from fanin_wire.collectives import COLLECTIVES, Side
 from fanin_wire.datatypes import DATATYPES, DataType
 from fanin_wire.operations import OPERATIONS, Operation
 from fanin_wire.status import STATUSES
+from fanin_wire.tables import with_block
 
 HEAD = "/* Generated from fanin_wire by `make tables`: do not edit. */\n"
 ENUMERATIONS = "/* tables, written by `make tables` */"  # the line of abi.h above them

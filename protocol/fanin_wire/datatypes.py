@@ -1,4 +1,4 @@
-"""Element types of a collective's data: one table, with look-ups by code, name and numpy dtype.
+"""Element types of a collective's data: one table, with look-ups by code, name and numpy type.
 
 All but the arithmetic of devices follows from a row (CONTRIBUTING.md, *Adding a type*). Elements are little-endian, in
 C layout. Types that numpy lacks, such as bfloat16, are stored as unsigned integers; a dtype called by their `alias`
@@ -14,10 +14,29 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fanin_wire import small_floats
-
+BF16_NAN = 0x7FC0
 WIDE_BYTES = 4  # of f32, in which small floats are computed
 Conversion = Callable[[np.ndarray], np.ndarray]
+
+
+def f32_of_f16(stored: np.ndarray) -> np.ndarray:
+    return stored.astype(np.float32)
+
+
+def f16_of_f32(values: np.ndarray) -> np.ndarray:
+    return values.astype("<f2")
+
+
+def f32_of_bf16(stored: np.ndarray) -> np.ndarray:
+    """The bits of bf16, uint16, are the upper half of a float32."""
+    return (stored.astype(np.uint32) << 16).view(np.float32)
+
+
+def bf16_of_f32(values: np.ndarray) -> np.ndarray:
+    """Returns the bits of bf16, uint16."""
+    bits = values.view(np.uint32)
+    half_unit = 0x7FFF + ((bits >> 16) & 1)  # a tie is rounded up only if that makes the last bit even
+    return np.where(np.isnan(values), BF16_NAN, (bits + half_unit) >> 16).astype("<u2")
 
 
 class UnsupportedDataType(ValueError):
@@ -80,8 +99,8 @@ def _pair(value: str) -> np.dtype:
     return np.dtype([("value", value), ("index", "<i4")], align=True)
 
 
-_F16 = (small_floats.f32_of_f16, small_floats.f16_of_f32)
-_BF16 = (small_floats.f32_of_bf16, small_floats.bf16_of_f32)
+_F16 = (f32_of_f16, f16_of_f32)
+_BF16 = (f32_of_bf16, bf16_of_f32)
 DATATYPES = (
     DataType(1, "f32", np.dtype("<f4"), Family.FLOAT, nccl="FLOAT32", sharp="FLOAT"),
     DataType(2, "f64", np.dtype("<f8"), Family.FLOAT, nccl="FLOAT64", sharp="DOUBLE"),

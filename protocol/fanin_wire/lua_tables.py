@@ -10,13 +10,12 @@ from collections.abc import Iterable, Mapping
 
 from fanin_wire import fields
 from fanin_wire.abi import ContributorClass, DType, JobFlag, Op, Route, Status
-from fanin_wire.block import with_block
 from fanin_wire.datatypes import DATATYPES, Family
 from fanin_wire.fields import CLASS_MASK, CLASS_SHIFT, Field, Flag, Header, Opcode
-from fanin_wire.meanings import FIELD_MEANINGS, FLAG_MEANINGS
 from fanin_wire.operations import OPERATIONS
 from fanin_wire.resolution import QUEUE_KEY
 from fanin_wire.rocev2 import CODES
+from fanin_wire.tables import FIELD_MEANINGS, FLAG_MEANINGS, with_block
 
 # Headers of offload packets in the order of SPEC.md; Wireshark knows those of ordinary traffic.
 HEADERS = (

@@ -7,8 +7,7 @@ the end and "0000:" at the start.
 from pathlib import Path
 from typing import NamedTuple
 
-from fanin_cluster.handoff.plan import plan_handoff
-from fanin_cluster.handoff.selection import HandoffInvalid
+from fanin_cluster.handoff.plan import HandoffInvalid, plan_handoff
 from fanin_cluster.topology.machine import Component, Machine, Nearness
 from fanin_cluster.topology.reading import read_machine
 from fanin_cluster.topology.report import nearest

@@ -14,8 +14,7 @@ import numpy as np
 
 from fanin_cluster.handoff.channel import HandoffFailed
 from fanin_cluster.handoff.node import WholeNode
-from fanin_cluster.handoff.plan import Plan, build
-from fanin_cluster.handoff.selection import Link
+from fanin_cluster.handoff.plan import Link, Plan, build
 from fanin_cluster.handoff.transfer import CHUNK, End, send
 
 GPUS = 8

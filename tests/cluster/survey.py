@@ -10,9 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fanin_cluster.handoff.plan import plan_handoff
+from fanin_cluster.handoff.plan import HandoffInvalid, plan_handoff
 from fanin_cluster.handoff.rehearsal import rehearse
-from fanin_cluster.handoff.selection import HandoffInvalid
 from fanin_cluster.placement.classes import server_classes
 from fanin_cluster.topology.machine import Machine
 from fanin_cluster.topology.reading import read_machine

@@ -12,11 +12,10 @@ import pytest
 
 from fanin import Communicator
 from fanin.errors import NoResources
-from fanin.membership.device_connection import DeviceConnection
+from fanin.membership.member import DeviceConnection
 from fanin_cluster.handoff.broadcast import CHUNK, Streams, chunks_of, jobs_of, rest_of
-from fanin_cluster.handoff.plan import build
+from fanin_cluster.handoff.plan import HandoffInvalid, Link, build
 from fanin_cluster.handoff.rehearsal import Rehearsal
-from fanin_cluster.handoff.selection import HandoffInvalid, Link
 from fanin_cluster.handoff.stage import HEADER
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running

@@ -7,9 +7,17 @@ from pathlib import Path
 import pytest
 
 from fanin_cluster.placement.classes import Pair, PlacementInvalid, server_classes
-from fanin_cluster.placement.container import address_commands, grant, nccl_conf, vf_ipv4
-from fanin_cluster.placement.node import NodePair, NodePaths, fault, node_pairs
-from fanin_cluster.placement.preference import prefer
+from fanin_cluster.placement.node import (
+    NodePair,
+    NodePaths,
+    address_commands,
+    fault,
+    grant,
+    nccl_conf,
+    node_pairs,
+    prefer,
+    vf_ipv4,
+)
 from fanin_cluster.topology.sysfs import read_sysfs
 from tests.cluster.machines import NCCL, machine_of
 from tests.cluster.nodes import DOWN, UP, UUIDS, set_port, write_driver_of_the_document, write_node_of_the_document

@@ -10,11 +10,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanin_cluster.handoff.cost import chosen_chunks, cost, naive_seconds
-from fanin_cluster.handoff.plan import Copy, Plan, build, plan_handoff
-from fanin_cluster.handoff.ranges import Share, cut, joined, missing
-from fanin_cluster.handoff.rehearsal import Node, Rehearsal, RehearsalFailed, rehearse
-from fanin_cluster.handoff.selection import HandoffInvalid, Link, select
+from fanin_cluster.handoff.plan import (
+    Copy,
+    HandoffInvalid,
+    Link,
+    Plan,
+    Share,
+    build,
+    cut,
+    joined,
+    missing,
+    plan_handoff,
+    select,
+)
+from fanin_cluster.handoff.rehearsal import (
+    Node,
+    Rehearsal,
+    RehearsalFailed,
+    chosen_chunks,
+    cost,
+    naive_seconds,
+    rehearse,
+)
 from fanin_cluster.topology.machine import Link as GpuLink
 from fanin_cluster.topology.machine import Machine, Nearness
 from tests.cluster.machines import NCCL, NCCL_BY_CLASS, machine_of

@@ -16,7 +16,7 @@ import pytest
 
 from fanin_cluster.handoff.channel import HandoffFailed
 from fanin_cluster.handoff.node import SharedNode
-from fanin_cluster.handoff.selection import HandoffInvalid
+from fanin_cluster.handoff.plan import HandoffInvalid
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from tests.cluster.sending_node import GPUS, plan_of

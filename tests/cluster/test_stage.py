@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fanin_cluster.handoff.channel import HandoffFailed
-from fanin_cluster.handoff.selection import HandoffInvalid
+from fanin_cluster.handoff.plan import HandoffInvalid
 from fanin_cluster.handoff.stage import Entry, bytes_of, entries_of, tensor_of
 
 CAPACITY = 1 << 10

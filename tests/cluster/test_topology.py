@@ -4,8 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from fanin_cluster.topology.machine import Kind, Link, Machine, Nearness, distance, nearness, numa_of
-from fanin_cluster.topology.pci import kind_of_class, link_rate, normal_address
+from fanin_cluster.topology.machine import (
+    Kind,
+    Link,
+    Machine,
+    Nearness,
+    distance,
+    kind_of_class,
+    link_rate,
+    nearness,
+    normal_address,
+    numa_of,
+)
 from fanin_cluster.topology.report import as_dict, class_counts, nearest
 from fanin_cluster.topology.sysfs import read_sysfs
 from tests.cluster.machines import HWLOC_2, HWLOC_3, NCCL, NCCL_BY_CLASS, machine_of, write_function, write_sysfs

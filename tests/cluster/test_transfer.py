@@ -13,7 +13,7 @@ import pytest
 
 from fanin_cluster.handoff.channel import HandoffFailed
 from fanin_cluster.handoff.node import WholeNode
-from fanin_cluster.handoff.selection import HandoffInvalid
+from fanin_cluster.handoff.plan import HandoffInvalid
 from fanin_cluster.handoff.transfer import CHUNK, digest_of, failures_of, recv, send
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running

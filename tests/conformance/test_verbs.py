@@ -14,8 +14,7 @@ from fanin_conform.targets.target import Target
 from fanin_conform.verbs import packets
 from fanin_conform.verbs_faults import DEVICE_FAULTS, PACKET_FAULTS, DeviceFault, FaultyDeviceTarget
 from fanin_tools.cli.app import app
-from fanin_wire.agent import AgentError, Answer
-from fanin_wire.agent_request import Request
+from fanin_wire.agent import AgentError, Answer, Request
 from fanin_wire.golden import Vector, vectors
 from fanin_wire.settings import InvalidSetting
 from tests.fabric.fixtures import own_state_folder

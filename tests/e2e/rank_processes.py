@@ -12,7 +12,7 @@ from pathlib import Path
 import fanin
 from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.stress.faults.process_faults import kill_device
+from fanin_tools.stress.faults.fault_kinds import kill_device
 from tests.e2e.fabrics import BOUND_S, assert_released, silent
 from tests.e2e.members import describe
 

@@ -18,7 +18,7 @@ from scapy.utils import rdpcap
 from fanin_tools.fabric import namespaces
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.stress.faults.link_faults import cut_super_packets
+from fanin_tools.stress.faults.fault_kinds import cut_super_packets
 from fanin_wire import fields
 from fanin_wire.fields import Opcode
 from fanin_wire.layers import BTH, CETH, CONFIG, CONFIG_ACK

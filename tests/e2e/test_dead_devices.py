@@ -16,7 +16,7 @@ from fanin_tools.errors import ToolError
 from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.stress.faults.process_faults import kill_device
+from fanin_tools.stress.faults.fault_kinds import kill_device
 from tests.e2e.fabrics import Bench, assert_released
 from tests.e2e.members import across, errors_of, job, run_ranks
 from tests.waiting import BOUND_S

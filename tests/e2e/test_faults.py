@@ -17,8 +17,15 @@ from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.processes import ProcessIdentity
-from fanin_tools.stress.faults.link_faults import cut_super_packets, link_down
-from fanin_tools.stress.faults.process_faults import frozen, frozen_device, kill_device, open_descriptors, process_of
+from fanin_tools.stress.faults.fault_kinds import (
+    cut_super_packets,
+    frozen,
+    frozen_device,
+    kill_device,
+    link_down,
+    open_descriptors,
+    process_of,
+)
 from fanin_wire.fields import UDP_PORT
 from tests.e2e.fabrics import Bench, Statuses, assert_released, counter, silent, statuses, undisturbed
 from tests.e2e.members import describe, errors_of, job, run_ranks, socket_of

@@ -12,7 +12,7 @@ from fanin import Communicator, Job, JobNode, errors
 from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.stress.faults.process_faults import kill_device
+from fanin_tools.stress.faults.fault_kinds import kill_device
 from tests.e2e.fabrics import Bench, assert_released, silent
 from tests.e2e.members import across, errors_of, run_ranks
 from tests.e2e.test_shrink import ELEMENTS, lose

@@ -10,7 +10,7 @@ import pytest
 from fanin import Communicator, errors
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.stress.faults.process_faults import frozen_device
+from fanin_tools.stress.faults.fault_kinds import frozen_device
 from tests.e2e.fabrics import Bench
 from tests.e2e.members import across
 from tests.waiting import BOUND_S, DETECTION_S

@@ -7,7 +7,7 @@ import pytest
 
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.stress.faults.link_faults import cut_super_packets, loss, lost
+from fanin_tools.stress.faults.fault_kinds import cut_super_packets, loss, lost
 from tests.e2e.fabrics import Bench, Statuses, assert_released, counter, statuses, undisturbed
 from tests.e2e.members import job, run_ranks
 from tests.waiting import BOUND_S

@@ -8,7 +8,7 @@ import pytest
 from fanin import FaninError
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.stress.faults.process_faults import kill_device
+from fanin_tools.stress.faults.fault_kinds import kill_device
 from tests.e2e.fabrics import Bench
 from tests.e2e.members import errors_of, job, run_ranks
 from tests.waiting import BOUND_S, DETECTION_S

@@ -8,7 +8,7 @@ import pytest
 
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.stress.faults.link_faults import inside
+from fanin_tools.stress.faults.fault_kinds import inside
 from tests.e2e.fabrics import BOUND_S, Bench, assert_released, statuses
 from tests.e2e.members import job, run_ranks
 

@@ -25,7 +25,7 @@ from fanin.verbs_lib import library_path
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.stress.faults.process_faults import open_descriptors, process_of
+from fanin_tools.stress.faults.fault_kinds import open_descriptors, process_of
 from fanin_wire.abi import RDMA_VERSION, Status
 from tests.e2e.fabrics import BOUND_S, Bench, assert_released, eventually, pid_of, statuses
 from tests.e2e.held_device import HeldDevice, HeldRank, line_of, tell

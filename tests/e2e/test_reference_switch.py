@@ -10,7 +10,7 @@ import pytest
 
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.stress.faults.process_faults import kill_device
+from fanin_tools.stress.faults.fault_kinds import kill_device
 from fanin_wire.arithmetic import narrow
 from fanin_wire.datatypes import DATATYPES, Family, datatype_by_name
 from fanin_wire.operations import OPERATIONS, operation_by_name

@@ -15,7 +15,7 @@ from fanin import Communicator, device_status, errors
 from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.stress.faults.process_faults import frozen_device, kill_device
+from fanin_tools.stress.faults.fault_kinds import frozen_device, kill_device
 from tests.e2e.fabrics import Bench, assert_released, silent
 from tests.e2e.members import across, errors_of, job, run_ranks
 from tests.waiting import BOUND_S, DETECTION_S, eventually

@@ -22,7 +22,7 @@ from fanin_tools.fabric import lifecycle
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.stress.faults.process_faults import kill_device
+from fanin_tools.stress.faults.fault_kinds import kill_device
 from tests.dissector.tshark import rows
 from tests.e2e.fabrics import BOUND_S, Bench, assert_released, silent, statuses
 from tests.e2e.members import job, run_ranks

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fanin_tools.fabric import lifecycle, loopback, namespaces, state
+from fanin_tools.fabric import lifecycle, namespaces, state
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.lifecycle import Running
@@ -79,5 +79,5 @@ def up(state_root: Path) -> Up:
 @pytest.fixture
 def fabric(state_root: Path) -> Iterator[Fabric]:
     """Two NICs and a switch on loopback."""
-    with loopback.reserved(Plan("pair", Shape(nodes=2))) as fabric:
+    with namespaces.reserved(Plan("pair", Shape(nodes=2))) as fabric:
         yield fabric

@@ -5,7 +5,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from fanin_tools.fabric import differences
+from fanin_tools.fabric import description
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Shape, make
 
@@ -32,9 +32,9 @@ def of(shape: Shape) -> Fabric:
     ],
 )
 def test_differences_are_named(asked: Fabric, words: str) -> None:
-    assert differences.describe(of(BASE), asked) == words
+    assert description.describe(of(BASE), asked) == words
 
 
 def test_many_differences_are_counted() -> None:
     asked = of(Shape(6, 3, netns=True, fanout=(2, 3), lanes=4, mtu=1500, rate="1gbit"))
-    assert differences.describe(of(BASE), asked).endswith(" more")
+    assert description.describe(of(BASE), asked).endswith(" more")

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from fanin_tools.fabric import lifecycle, loopback
+from fanin_tools.fabric import lifecycle, namespaces
 from fanin_tools.fabric.generate import Plan, Shape
 from tests.fabric.fixtures import Up
 
@@ -32,23 +32,23 @@ with tempfile.TemporaryDirectory(prefix="fanin-test-", dir="/tmp") as folder:
 
 def test_reserved_addresses_are_not_given_again() -> None:
     plan = Plan("any", Shape(2))
-    with loopback.reserved(plan) as first, loopback.reserved(plan) as second:
+    with namespaces.reserved(plan) as first, namespaces.reserved(plan) as second:
         assert not {device.address for device in first.devices} & {device.address for device in second.devices}
 
 
 def test_a_reservation_ends_with_its_block() -> None:
     plan = Plan("any", Shape(280, fanout=(10, 28)))  # two blocks
-    with loopback.reserved(plan) as first:
+    with namespaces.reserved(plan) as first:
         blocks = {device.address.rpartition(".")[0] for device in first.devices}
     with contextlib.ExitStack() as held:
         assert len(blocks) == 2
-        assert all(loopback.bind(f"{block}.0", held) for block in blocks)
+        assert all(namespaces.bind(f"{block}.0", held) for block in blocks)
 
 
 def test_addresses_in_use_are_passed_over(up: Up) -> None:
     running = up(Plan("holder", Shape(2)))
     taken = {device.address for device in running.fabric.devices}
-    with loopback.reserved(Plan("other", Shape(2))) as fabric:
+    with namespaces.reserved(Plan("other", Shape(2))) as fabric:
         assert not taken & {device.address for device in fabric.devices}
 
 
@@ -56,10 +56,10 @@ def test_down_frees_the_addresses(up: Up) -> None:
     """Another run may bring a fabric up meanwhile, so the test asks for the addresses, not for the lowest free ones."""
     addresses = [device.address for device in up(Plan("first", Shape(1))).fabric.devices]
     with contextlib.ExitStack() as held:
-        assert not any(loopback.bind(address, held) for address in addresses)
+        assert not any(namespaces.bind(address, held) for address in addresses)
     lifecycle.down("first")
     with contextlib.ExitStack() as held:
-        assert all(loopback.bind(address, held) for address in addresses)
+        assert all(namespaces.bind(address, held) for address in addresses)
 
 
 @pytest.mark.process

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanin.memory.arena import ALIGNMENT, Arena
+from fanin.memory.buffers import ALIGNMENT, Arena
 
 LENGTH = 8 * ALIGNMENT
 PLACES = LENGTH // ALIGNMENT

@@ -15,7 +15,7 @@ import pytest
 
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.stress.faults.process_faults import frozen_device
+from fanin_tools.stress.faults.fault_kinds import frozen_device
 from tests.e2e.fabrics import Bench, statuses
 from tests.libfanin.conftest import PROGRAMS, Compiler
 from tests.waiting import BOUND_S, DETECTION_S

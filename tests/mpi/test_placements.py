@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fanin import driver
 from fanin.driver import ffi
-from fanin_tools.fabric import uplinks_file
+from fanin_tools.fabric import tree
 from fanin_tools.fabric.generate import Shape, make
 from fanin_wire.abi import JobFlag, Route
 
@@ -35,7 +35,7 @@ def number(address: str) -> int:
 
 def nics_of(shape: Shape) -> list[Nic]:
     """NICs from the fabric's file of uplinks."""
-    lines = uplinks_file.render(make("test", shape, "127.99.0")).splitlines()
+    lines = tree.render(make("test", shape, "127.99.0")).splitlines()
     return [(words[1], int(words[2]), tuple(words[3:])) for words in map(str.split, lines)]
 
 

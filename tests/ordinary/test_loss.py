@@ -13,7 +13,7 @@ from fanin_tools.errors import ToolError
 from fanin_tools.fabric import namespaces
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.stress.faults.link_faults import cut_super_packets, loss, lost
+from fanin_tools.stress.faults.fault_kinds import cut_super_packets, loss, lost
 from tests.e2e.fabrics import Bench
 from tests.ordinary.conftest import Connected
 from tests.ordinary.sides import sockets

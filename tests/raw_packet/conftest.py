@@ -9,7 +9,7 @@ from fanin_tools.errors import ToolError
 from fanin_tools.fabric import namespaces
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.stress.faults.link_faults import cut_super_packets
+from fanin_tools.stress.faults.fault_kinds import cut_super_packets
 from tests.e2e.fabrics import Bench
 from tests.fabric.fixtures import own_state_folder
 from tests.raw_packet.rig import NoLibrary, build_library, over_frames

@@ -9,7 +9,7 @@ import pytest
 
 from fanin.verbs.enums import IBV_WR_RDMA_WRITE
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.stress.faults.link_faults import inside
+from fanin_tools.stress.faults.fault_kinds import inside
 from fanin_wire.fields import UDP_PORT
 from tests.e2e.fabrics import BOUND_S, RUNS, assert_released, counter, statuses
 from tests.e2e.members import job, run_ranks

@@ -29,7 +29,7 @@ from fanin_nic.port.verbs.wake import BROKEN
 from fanin_tools.doctor import system
 from fanin_tools.fabric import namespaces
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.stress.faults.link_faults import inside
+from fanin_tools.stress.faults.fault_kinds import inside
 from tests.e2e.fabrics import BOUND_S, eventually
 from tests.port.conftest import Packet as Asked
 from tests.port.conftest import bth, icrc_of, send_packets

@@ -19,7 +19,7 @@ import pytest
 from fanin import Communicator, Job, JobNode, errors
 from fanin_tools.fabric import device_query
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.stress.fuzz import file_descriptors
+from fanin_tools.stress.fuzz import hostile_client
 from fanin_tools.stress.fuzz.hostile_client import LENGTH, REPLY_SECONDS, HostileClient, collective, local_job, message
 from fanin_tools.stress.tally import Tally
 from fanin_wire import abi
@@ -28,8 +28,8 @@ from tests.e2e.fabrics import eventually
 
 READ, READ_WRITE = int(Access["READ"]), int(Access["READ"] | Access["WRITE"])
 FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE = 1, 2
-REFUSED = dict.fromkeys(file_descriptors.KINDS, Status["LOCAL_PROTECTION_ERROR"]) | {"sealed": Status["SUCCESS"]}
-NO_MEMORY = [kind for kind in file_descriptors.KINDS if kind != "process memory"]
+REFUSED = dict.fromkeys(hostile_client.KINDS, Status["LOCAL_PROTECTION_ERROR"]) | {"sealed": Status["SUCCESS"]}
+NO_MEMORY = [kind for kind in hostile_client.KINDS if kind != "process memory"]
 
 
 @contextlib.contextmanager
@@ -65,9 +65,9 @@ def works(path: Path, jid: int = 77) -> bool:
         return bool(member.allreduce(np.full(100, 3, "i4"), timeout=REPLY_SECONDS)[99] == 3)
 
 
-@pytest.mark.parametrize("kind", list(file_descriptors.KINDS))
+@pytest.mark.parametrize("kind", list(hostile_client.KINDS))
 def test_register_of_every_kind_of_descriptor(nic: Path, kind: str) -> None:
-    with client(nic) as hostile, file_descriptors.opened([kind]) as passed:
+    with client(nic) as hostile, hostile_client.opened([kind]) as passed:
         assert passed
         hostile.ask(message("ATTACH").tobytes())
         reply = hostile.ask(message("REGISTER", address=4096, length=4096, access=READ_WRITE).tobytes(), passed)
@@ -76,7 +76,7 @@ def test_register_of_every_kind_of_descriptor(nic: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", NO_MEMORY)
 def test_attach_with_a_descriptor_of_no_process_memory(nic: Path, kind: str) -> None:
-    with client(nic) as hostile, file_descriptors.opened([kind]) as passed:
+    with client(nic) as hostile, hostile_client.opened([kind]) as passed:
         assert status_of(hostile.ask(message("ATTACH").tobytes(), passed)) == Status["INVALID_REQUEST"]
 
 
@@ -85,7 +85,7 @@ def test_regions_cost_the_device_no_descriptors(nic: Path) -> None:
         hostile.ask(message("ATTACH").tobytes())
         before = descriptors_held(nic)
         for _ in range(100):
-            with file_descriptors.opened(["sealed"]) as passed:
+            with hostile_client.opened(["sealed"]) as passed:
                 assert status_of(hostile.ask(message("REGISTER", length=4096, access=READ).tobytes(), passed)) == 0
         assert descriptors_held(nic) == before
 
@@ -93,7 +93,7 @@ def test_regions_cost_the_device_no_descriptors(nic: Path) -> None:
 def test_one_client_does_not_fill_the_address_space(nic: Path) -> None:
     with client(nic) as hostile:
         hostile.ask(message("ATTACH").tobytes())
-        huge = file_descriptors.memfd(length=1 << 39)
+        huge = hostile_client.memfd(length=1 << 39)
         request = message("REGISTER", length=1 << 39, access=READ_WRITE).tobytes()
         replies = [hostile.ask(request, [huge]) for _ in range(3)]
         os.close(huge)
@@ -115,7 +115,7 @@ def test_doorbell_that_would_keep_its_reader_waiting(nic: Path) -> None:
 def test_hole_in_registered_memory_reads_as_zeros(nic: Path) -> None:
     """The client takes pages away behind the device's back; the seal keeps the length, so that nothing faults."""
     libc = ctypes.CDLL(None, use_errno=True)
-    memfd = file_descriptors.memfd(fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW, LENGTH)
+    memfd = hostile_client.memfd(fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW, LENGTH)
     memory = mmap.mmap(memfd, LENGTH)
     memory[:] = b"\7" * LENGTH
     with client(nic) as hostile:

@@ -16,7 +16,7 @@ import pytest
 from fanin.sharp_lib import prefix
 from fanin_tools.fabric.generate import Shape
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.stress.faults.process_faults import kill_device
+from fanin_tools.stress.faults.fault_kinds import kill_device
 from tests.e2e.fabrics import Bench
 from tests.waiting import DETECTION_S
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fanin_nic.engine.engine import Timing
-from fanin_sim.fabric.packet_faults import Faults
+from fanin_sim.fabric.links import Faults
 from fanin_sim.fabric.simulation import Simulation
 from fanin_sim.fabric.topology import NONE, Topology
 from fanin_sim.jobs.job import Job, members_of

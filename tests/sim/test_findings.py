@@ -4,7 +4,7 @@ import json
 from collections import Counter
 
 from fanin_sim.findings import Category, Finding, Tally
-from fanin_sim.fuzz.tally import FuzzTally
+from fanin_sim.fuzz.campaign import FuzzTally
 
 HANG = Finding(Category.HANG, "rank 3 hangs", "fanin soak --replay 9", 9, ("the last event",))
 

@@ -21,7 +21,7 @@ from fanin_tools.demo.sections import SECTIONS, DemoResult, parse_sections
 from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.fabric.generate import Shape, make
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.launch.replies import count_wrong_elements, elapsed_seconds, first_failure
+from fanin_tools.launch.worker_pool import count_wrong_elements, elapsed_seconds, first_failure
 from fanin_wire.settings import JobSettings
 
 PREFIX = "127.77.9"

@@ -16,7 +16,7 @@ from fanin_tools.cli import app, output
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric.generate import Plan, Shape
 from fanin_tools.fabric.state import FabricState
-from fanin_tools.stress.faults import link_faults
+from fanin_tools.stress.faults import fault_kinds
 from fanin_wire.status import STATUSES, StatusEntry
 
 ROOT = Path(__file__).parents[2]
@@ -98,7 +98,7 @@ def test_path_too_long_for_a_socket(state_root: Path, monkeypatch: pytest.Monkey
 def test_command_of_the_system_that_fails() -> None:
     fabric = Plan("f", Shape(1, 1)).preview()
     with pytest.raises(ToolError, match=r"COMMAND_FAILED: .*false"):
-        link_faults.inside(fabric, fabric.devices[0].host, "false")
+        fault_kinds.inside(fabric, fabric.devices[0].host, "false")
 
 
 def test_defect_of_the_command() -> None:

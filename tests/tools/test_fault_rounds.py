@@ -15,7 +15,7 @@ from fanin_sim.findings import Category
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Plan, Shape
-from fanin_tools.stress.faults import link_faults, rounds
+from fanin_tools.stress.faults import fault_kinds, rounds
 from fanin_tools.stress.faults.fault_kinds import KINDS, FaultKind
 from fanin_tools.stress.faults.rank_threads import RanksHang
 from fanin_tools.stress.faults.reduction import ReductionProgress
@@ -227,7 +227,7 @@ def test_missing_programs_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("fault", "places"),
-    [(lambda: link_faults.loss(FABRIC, 10), 4), (lambda: link_faults.link_down(FABRIC, "switch"), 3)],
+    [(lambda: fault_kinds.loss(FABRIC, 10), 4), (lambda: fault_kinds.link_down(FABRIC, "switch"), 3)],
 )
 def test_all_is_undone_though_one_command_fails(
     fault: Callable[[], contextlib.AbstractContextManager[None]], places: int, monkeypatch: pytest.MonkeyPatch
@@ -243,8 +243,8 @@ def test_all_is_undone_though_one_command_fails(
         states[place] = not undo
         return ""
 
-    monkeypatch.setattr(link_faults, "inside", inside)
-    monkeypatch.setattr(link_faults, "require_loss", lambda fabric: None)
+    monkeypatch.setattr(fault_kinds, "inside", inside)
+    monkeypatch.setattr(fault_kinds, "require_loss", lambda fabric: None)
     met: list[bool] = []
     with pytest.raises(ToolError, match="not now"):
         use(fault(), lambda: met.extend(states.values()))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import fanin
-from fanin_tools.cli.fabric_options import FabricOptions
+from fanin_tools.cli.fabric import FabricOptions
 from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.fabric.generate import Shape, make
 from fanin_tools.fabric.lifecycle import Running

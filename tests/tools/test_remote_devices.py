@@ -8,7 +8,7 @@ import pytest
 
 from fanin_tools.doctor import remote
 from fanin_tools.doctor.check import Level
-from fanin_tools.fabric.remote_addresses import remote_addresses
+from fanin_tools.fabric.tree import remote_addresses
 
 ADDRESS = "rdma://mlx5_0@192.168.100.2:4792"
 

@@ -22,8 +22,8 @@ from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.stress.faults import resource_leaks, rounds
 from fanin_tools.stress.faults.fault_kinds import KINDS, is_of_rank
 from fanin_tools.stress.fuzz import run as fuzz_run
-from fanin_tools.stress.soak import report, run
-from fanin_tools.stress.soak.rounds import fuzz, simulate
+from fanin_tools.stress.soak import run
+from fanin_tools.stress.soak.run import fuzz, simulate
 from fanin_tools.stress.tally import MAX_FINDINGS, Tally, Work
 
 
@@ -34,17 +34,17 @@ def test_any_violation_makes_a_run_unclean(violation: Category) -> None:
     tally.find(violation, "something")
     assert not tally.is_clean
     assert tally.as_dict()[violation.value] == 1
-    assert "NOT CLEAN" in report.table(tally).title
-    assert sum(is_violation for _, _, is_violation in report.rows(tally)) == 1
+    assert "NOT CLEAN" in run.table(tally).title
+    assert sum(is_violation for _, _, is_violation in run.rows(tally)) == 1
 
 
 def test_table_names_skipped_rounds_and_how_to_repeat_a_finding() -> None:
     tally = Tally(1, faults=Counter({"NIC killed": 2}), not_done={"faults of links": "root, nft"})
     tally.begin("fanin soak --replay 9", "NIC killed, ring, 16 MiB")
     tally.find(Category.HANG, "ranks 3 hang")
-    assert ("real faults", "nic killed 2", False) in report.rows(tally)
-    assert ("not done: faults of links", "this machine lacks root, nft", False) in report.rows(tally)
-    (line,) = report.findings(tally)
+    assert ("real faults", "nic killed 2", False) in run.rows(tally)
+    assert ("not done: faults of links", "this machine lacks root, nft", False) in run.rows(tally)
+    (line,) = run.findings(tally)
     assert "NIC killed, ring, 16 MiB: ranks 3 hang" in line
     assert "fanin soak --replay 9" in line
     json.dumps(tally.as_dict())

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from fanin.membership.device_connection import DeviceConnection
+from fanin.membership.member import DeviceConnection
 from fanin.verbs import MR, PD
 from fanin_tools.errors import ToolError
 from fanin_tools.fabric import lease

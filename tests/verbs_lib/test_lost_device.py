@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fanin_tools.stress.faults.process_faults import kill_device
+from fanin_tools.stress.faults.fault_kinds import kill_device
 from tests.verbs_lib.conftest import BOUND_S, Programs, build
 
 

@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from fanin_wire import fields
-from fanin_wire.meanings import HEADERS
+from fanin_wire.tables import HEADERS
 
 from .oracle import LAYOUTS, pack_header
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fanin_wire import generate, tables
-from fanin_wire.block import with_block
+from fanin_wire.tables import with_block
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import fanin_wire
 from fanin_wire import fields
 from fanin_wire.golden import vector, vectors
-from fanin_wire.meanings import FIELD_MEANINGS, FLAG_MEANINGS, HEADERS, OPCODE_MEANINGS
-from fanin_wire.tables import TABLES
+from fanin_wire.tables import FIELD_MEANINGS, FLAG_MEANINGS, HEADERS, OPCODE_MEANINGS, TABLES
 
 SPEC = (Path(fanin_wire.__file__).parent / "SPEC.md").read_text()
 

@@ -10,8 +10,7 @@ from fanin.errors import FaninError
 from fanin.verbs import CQ, MR, PD, WC, Address, CollectiveQP, CollectiveWR, Context, Membership
 from fanin.verbs.membership import Hop
 from fanin_wire.abi import LKEY_PROCESS, Status, WqeOpcode
-from fanin_wire.agent import AgentError, Answer, Join, Post, address_of, bytes_of, code_of, data_of
-from fanin_wire.agent_request import MAX_WAIT_S
+from fanin_wire.agent import MAX_WAIT_S, AgentError, Answer, Join, Post, address_of, bytes_of, code_of, data_of
 
 MEMORY_BYTES, ALIGNMENT = 1 << 20, 64
 UNREADABLE = ALIGNMENT  # an address of the first page, which is never mapped

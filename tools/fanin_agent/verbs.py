@@ -21,8 +21,20 @@ from fanin.verbs import (
     SendWR,
 )
 from fanin.verbs.enums import PATH_MTU_BYTES
-from fanin_wire.agent import AgentError, Answer, address_of, code_of
-from fanin_wire.agent_verbs import ConnectQp, CreateQp, PollCq, PostRecv, PostSend, ReadMr, RegMr, WriteMr
+from fanin_wire.agent import (
+    AgentError,
+    Answer,
+    ConnectQp,
+    CreateQp,
+    PollCq,
+    PostRecv,
+    PostSend,
+    ReadMr,
+    RegMr,
+    WriteMr,
+    address_of,
+    code_of,
+)
 from fanin_wire.verbs import (
     Access,
     CompletionFlag,

@@ -7,8 +7,7 @@ from fanin_conform import datagram
 from fanin_conform.agents.agent import Agent
 from fanin_conform.targets.target import Frame, Target
 from fanin_wire.abi import ContributorClass, DType, Status
-from fanin_wire.agent import Answer
-from fanin_wire.agent_request import Request
+from fanin_wire.agent import Answer, Request
 from fanin_wire.fields import BTH, CETH, CLASS_MASK, CLASS_SHIFT, ICRC_SIZE, TRANSPORT_SIZE, WIRE_VERSION, Flag, Opcode
 
 Change = Callable[[bytearray], "bytearray | None"]  # of BTH to the last byte before the ICRC; None: the packet is lost

@@ -14,8 +14,21 @@ from fanin_conform.tester import ANY, Expected, Tester
 from fanin_conform.values import difference, elements_text
 from fanin_wire import fields
 from fanin_wire.abi import ContributorClass, DType, JobFlag, Op, Route, Status
-from fanin_wire.agent import AgentError, Answer, Blocks, Close, Hop, Join, Joined, Kill, Leave, Look, Post, Wait
-from fanin_wire.agent_request import Request
+from fanin_wire.agent import (
+    AgentError,
+    Answer,
+    Blocks,
+    Close,
+    Hop,
+    Join,
+    Joined,
+    Kill,
+    Leave,
+    Look,
+    Post,
+    Request,
+    Wait,
+)
 from fanin_wire.datatypes import datatype_of
 from fanin_wire.fields import Flag, Opcode
 from fanin_wire.geometry import segment_length

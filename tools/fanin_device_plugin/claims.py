@@ -16,7 +16,7 @@ import grpc
 import grpc.aio
 
 from fanin_cluster.placement.node import NodePair
-from fanin_cluster.topology.lookup import canonical
+from fanin_cluster.topology.report import canonical
 from fanin_device_plugin.kubelet_api import LISTS, messages
 
 SECONDS = 2.0  # for a running kubelet to answer

@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fanin_cluster.errors import ClusterError
-from fanin_cluster.placement.container import address_commands, chosen_pair, grant, nccl_conf
-from fanin_cluster.placement.node import NodePair
-from fanin_cluster.placement.preference import prefer
+from fanin_cluster.placement.node import NodePair, address_commands, chosen_pair, grant, nccl_conf, prefer
 from fanin_device_plugin.claims import (
     Claim,
     ClaimsUnknown,

@@ -14,10 +14,9 @@ from typing import Any
 
 from fanin_cluster.errors import ClusterError
 from fanin_cluster.placement.classes import Kept, PlacementInvalid, ServerClasses, classes_now
-from fanin_cluster.placement.container import vf_ipv4
-from fanin_cluster.placement.node import NodePair, NodePaths, fault, node_pairs
-from fanin_cluster.topology.lookup import by_component
+from fanin_cluster.placement.node import NodePair, NodePaths, fault, node_pairs, vf_ipv4
 from fanin_cluster.topology.machine import Machine
+from fanin_cluster.topology.report import by_component
 from fanin_cluster.topology.sysfs import read_sysfs
 from fanin_device_plugin.settings import Settings
 

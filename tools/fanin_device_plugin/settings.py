@@ -10,8 +10,8 @@ from msgspec import Meta
 
 from fanin_cluster.errors import ClusterError
 from fanin_cluster.placement.classes import Affinity, PlacementInvalid, subnet_text
-from fanin_cluster.placement.container import vf_ipv4
-from fanin_cluster.topology.lookup import canonical
+from fanin_cluster.placement.node import vf_ipv4
+from fanin_cluster.topology.report import canonical
 
 DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 

@@ -1,10 +1,11 @@
-"""Links of a simulated fabric: transmission time, queueing, and counters of what each link has carried.
+"""Links of a simulated fabric: transmission time, queueing, faults, and counters of what each carries.
 
 A cable is two links, one for each direction. A packet occupies a link for all its bytes on the wire: preamble, start of
 frame, Ethernet header, IPv4, UDP, BTH, CETH, payload, ICRC, frame check sequence and interframe gap.
 """
 
 import itertools
+import random
 from collections import Counter
 from typing import NamedTuple
 
@@ -15,6 +16,29 @@ ETHERNET_SIZE = 14 + 4  # header and frame check sequence
 INTERFRAME_SIZE = 20  # preamble, start of frame, gap
 FRAMING = INTERFRAME_SIZE + ETHERNET_SIZE + IPV4_UDP_SIZE + ICRC_SIZE
 PICOSECONDS = 10**12
+
+
+class Faults(NamedTuple):
+    """Probabilities for each packet, and delays in ns. A `jitter` above the time between packets reorders them."""
+
+    loss: float = 0.0
+    duplication: float = 0.0
+    delay: int = 10_000
+    jitter: int = 0
+    read_delay: int = 2_000  # of a DMA read of process memory
+    read_jitter: int = 0
+
+    def arrivals(self, rng: random.Random) -> list[int]:
+        """The delay of each copy of a packet; none if the packet is lost."""
+        copies = 2 if rng.random() < self.duplication else 1
+        return [_random_delay(self.delay, self.jitter, rng) for _ in range(copies) if rng.random() >= self.loss]
+
+    def read(self, rng: random.Random) -> int:
+        return _random_delay(self.read_delay, self.read_jitter, rng)
+
+
+def _random_delay(delay: int, jitter: int, rng: random.Random) -> int:
+    return delay + (rng.randrange(jitter) if jitter else 0)
 
 
 class Rate(NamedTuple):

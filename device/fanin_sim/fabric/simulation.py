@@ -15,8 +15,7 @@ from typing import Any, TypeAlias
 from fanin_nic.engine.engine import Limits, Timing
 from fanin_sim.fabric.action_executor import ActionBuffers
 from fanin_sim.fabric.device import Device, Packet, Read
-from fanin_sim.fabric.links import Link, Links, Rate
-from fanin_sim.fabric.packet_faults import Faults
+from fanin_sim.fabric.links import Faults, Link, Links, Rate
 from fanin_sim.fabric.topology import Topology, group_address, nic_address, switch_address
 from fanin_wire import fields
 

@@ -8,7 +8,6 @@ duplicated and delayed, links go down, ranks and devices crash. Compiled code (`
 checks the invariants after every event. A schedule that violates one is shrunk (`shrink`) and printed (`trace_format`).
 """
 
-from fanin_sim.fuzz.campaign import prepare, replay, run
-from fanin_sim.fuzz.tally import FuzzTally
+from fanin_sim.fuzz.campaign import FuzzTally, prepare, replay, run
 
 __all__ = ["FuzzTally", "prepare", "replay", "run"]

@@ -2,7 +2,7 @@
 
 import enum
 
-from fanin_sim.kernel import codes
+from fanin_sim.kernel import tables
 
 
 class FaultKind(enum.IntEnum):
@@ -25,7 +25,7 @@ class FaultKind(enum.IntEnum):
 
 
 class Violation(enum.IntEnum):
-    NOTHING = codes.NOTHING
+    NOTHING = tables.NOTHING
     SLOT_MISPLACED = 1  # I3: a slot serves a position that another slot has to serve
     SLOT_WENT_BACK = 2  # I3: a slot serves an earlier position than before
     LEASE_EXCEEDED = 3  # I4
@@ -39,8 +39,8 @@ class Violation(enum.IntEnum):
     JOIN_REFUSED = 11  # a rank gets a status that the faults do not explain
     WRONG_STATUS = 12  # a request ends with a status that the faults do not explain
     ACTION_OVERFLOW = 13  # the engine's table of actions was too small
-    UNKNOWN_DESTINATION = codes.UNKNOWN_DESTINATION
-    LIVELOCK = codes.LIVELOCK
+    UNKNOWN_DESTINATION = tables.UNKNOWN_DESTINATION
+    LIVELOCK = tables.LIVELOCK
     CRASH = 16  # the process that ran the engine has died
     WRONG_PEER_LOST = 17  # a PEER_LOST reports a member that no fault has affected, or none
 

@@ -5,7 +5,7 @@ from numba import int64, uint64
 from fanin_nic.engine.records.accessors import action_at, header_at
 from fanin_sim.fabric.action_executor import build_packet
 from fanin_sim.fuzz.codes import EventKind, FaultKind
-from fanin_sim.fuzz.fault_injection import (
+from fanin_sim.fuzz.faults import (
     MICROSECOND,
     MILLISECOND,
     fault_value,
@@ -18,10 +18,9 @@ from fanin_sim.fuzz.fault_injection import (
 from fanin_sim.fuzz.tables import vertex_row
 from fanin_sim.jit import internal
 from fanin_sim.kernel import event_queue
-from fanin_sim.kernel.codes import UNKNOWN_DESTINATION, PacketFate
-from fanin_sim.kernel.counter_rng import LATENCY, draw_below
+from fanin_sim.kernel.event_queue import LATENCY, draw_below
 from fanin_sim.kernel.packets import data_of, flip, release, take
-from fanin_sim.kernel.tables import packet_row
+from fanin_sim.kernel.tables import UNKNOWN_DESTINATION, PacketFate, packet_row
 from fanin_sim.kernel.trace import add_line, report_violation
 
 SHORTEST, SPREAD = 5 * MICROSECOND, 20 * MICROSECOND  # latency of a link

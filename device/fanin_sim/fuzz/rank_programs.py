@@ -5,16 +5,14 @@ from numba import int64, uint32, uint64
 from fanin_nic.engine.records.accessors import engine_at, job_at, queue_at, wqe_at
 from fanin_nic.engine.records.tables import JOIN_EVENT
 from fanin_nic.native.memory import record_at, store_u8, store_u32
-from fanin_sim.fuzz.blame_check import fail_rank
+from fanin_sim.fuzz.checks import NOT_POSTED, OPEN, fail_rank, wake
 from fanin_sim.fuzz.codes import EventKind, FaultKind, RankState
-from fanin_sim.fuzz.crash_faults import begin_event
 from fanin_sim.fuzz.device_events import finish
-from fanin_sim.fuzz.fault_injection import MICROSECOND, MILLISECOND, fault_value, record_fault
-from fanin_sim.fuzz.request_checks import NOT_POSTED, OPEN, wake
+from fanin_sim.fuzz.faults import MICROSECOND, MILLISECOND, begin_event, fault_value, record_fault
 from fanin_sim.fuzz.tables import message_row, rank_row, vertex_row
 from fanin_sim.jit import internal
 from fanin_sim.kernel.calls import call_event
-from fanin_sim.kernel.counter_rng import GAP, draw_below
+from fanin_sim.kernel.event_queue import GAP, draw_below
 from fanin_sim.kernel.trace import add_line
 from fanin_wire import abi
 from fanin_wire.abi import WqeFlag

@@ -9,7 +9,7 @@ from fanin_sim.fuzz.event_loop import START
 from fanin_sim.fuzz.plan import ALL_PEERS, Fault, Plan
 from fanin_sim.fuzz.workloads import WORKLOADS
 from fanin_sim.fuzz.world import World
-from fanin_sim.kernel.codes import PacketFate
+from fanin_sim.kernel.tables import PacketFate
 from fanin_wire.abi import MessageType, Status
 from fanin_wire.fields import Opcode
 

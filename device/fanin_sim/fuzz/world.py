@@ -9,14 +9,12 @@ from fanin_nic.engine.engine import Engine, Limits, join_event
 from fanin_nic.engine.records.actions import ACTION
 from fanin_nic.engine.records.tables import BODY_SIZE
 from fanin_sim.fabric.device import Device
-from fanin_sim.fabric.neighbours import neighbours, scopes_of
+from fanin_sim.fabric.placement import neighbours, scopes_of
 from fanin_sim.fabric.simulation import Simulation
 from fanin_sim.fuzz.tables import FAULT, MAX_FAULTS, MESSAGE, OPCODES, RANK, SCOPE, VERTEX, WORLD
 from fanin_sim.fuzz.workloads import CHUNK, Posting, Workload
-from fanin_sim.jobs.collectives import COLLECTIVES
-from fanin_sim.jobs.input_data import order_dependent, order_independent
 from fanin_sim.jobs.job import Job, members_of
-from fanin_sim.jobs.message import Message
+from fanin_sim.jobs.message import COLLECTIVES, Message, order_dependent, order_independent
 from fanin_sim.kernel.world import Tables
 from fanin_wire.abi import ContributorClass
 from fanin_wire.datatypes import datatype_by_name

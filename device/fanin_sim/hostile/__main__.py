@@ -2,7 +2,7 @@
 
 import sys
 
-from fanin_sim.campaign_command import main
+from fanin_sim.campaign import main
 from fanin_sim.hostile.campaign import replay, run
 
 if __name__ == "__main__":

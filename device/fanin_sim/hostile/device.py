@@ -10,8 +10,8 @@ import numpy as np
 from fanin_nic.transport.records.actions import ACTION, ActionKind
 from fanin_nic.transport.records.tables import Counter
 from fanin_nic.transport.transport import Limits, Transport
-from fanin_sim.hostile.judge import expect
 from fanin_sim.hostile.memory import Memory, Region
+from fanin_sim.hostile.oracle import expect
 from fanin_sim.hostile.packets import unpack
 from fanin_sim.hostile.queues import Piece, Queue, Receive, Request, SharedQueue, distance, packets_of
 from fanin_wire.abi import RECEIVE_WQE, SEND_WQE

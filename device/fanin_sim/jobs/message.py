@@ -1,19 +1,98 @@
-"""A message of a simulated job: the blocks of each rank, its segments, and the expected result.
+"""A message of a simulated job: the blocks of each rank, its segments, its data, and the expected result.
 
 The `data` of a reduction have a row for each rank. The `data` of any other collective are the message itself; each rank
 contributes its blocks of it.
 """
 
+import enum
+from typing import NamedTuple
+
 import numpy as np
 
-from fanin_sim.jobs.collectives import COLLECTIVES
 from fanin_wire import abi
 from fanin_wire.abi import ContributorClass
+from fanin_wire.arithmetic import narrow
 from fanin_wire.association import Path, reduce_message
-from fanin_wire.datatypes import DataType, datatype_by_name, datatype_of
+from fanin_wire.datatypes import DataType, Family, datatype_by_name, datatype_of
 from fanin_wire.operations import operation_by_name
 
 BYTES = datatype_by_name("u8")
+
+
+class Share(enum.Enum):
+    """The blocks of a message that a rank contributes or receives."""
+
+    NOTHING = "nothing"
+    WHOLE = "the whole message"
+    OWN = "the block of its number"
+    AT_ROOT = "the whole message at the root, else nothing"
+    NOT_AT_ROOT = "nothing at the root, else the whole message"
+
+    def blocks(self, rank: int, root: int, count: int) -> tuple[int, int]:
+        """The blocks of a rank, (first, number), out of `count` blocks."""
+        if self is Share.OWN:
+            return rank, 1
+        is_root = rank == root
+        has_all = {Share.WHOLE: True, Share.AT_ROOT: is_root, Share.NOT_AT_ROOT: not is_root}.get(self, False)
+        return (0, count) if has_all else (0, 0)
+
+
+class Collective(NamedTuple):
+    """`per_rank`: the message has one block for each rank; otherwise it is one block."""
+
+    contributors: ContributorClass
+    per_rank: bool
+    brings: Share
+    wants: Share
+
+
+COLLECTIVES = {
+    "allreduce": Collective(ContributorClass.ALL, False, Share.WHOLE, Share.WHOLE),
+    "reduce": Collective(ContributorClass.ALL, False, Share.WHOLE, Share.AT_ROOT),
+    "reduce_scatter": Collective(ContributorClass.ALL, True, Share.WHOLE, Share.OWN),
+    "broadcast": Collective(ContributorClass.ONE, False, Share.AT_ROOT, Share.NOT_AT_ROOT),
+    "allgather": Collective(ContributorClass.ONE, True, Share.OWN, Share.WHOLE),
+    "gather": Collective(ContributorClass.ONE, True, Share.OWN, Share.AT_ROOT),
+    "scatter": Collective(ContributorClass.ONE, True, Share.AT_ROOT, Share.OWN),
+    "barrier": Collective(ContributorClass.NONE, False, Share.NOTHING, Share.NOTHING),
+}
+
+
+def order_independent(datatype: DataType, operation: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
+    """Contributions whose result does not depend on the order of reduction or on intermediate rounding.
+
+    They are small whole numbers: a bf16 holds the sum of 256 of them exactly. For PROD of floats they are 1 and -1.
+    """
+    generator = np.random.default_rng(seed)
+    if datatype.family == Family.INTEGER:
+        limits = np.iinfo(datatype.numpy)
+        return generator.integers(limits.min, limits.max, shape, datatype.numpy, endpoint=True)
+    small = generator.integers(-1, 1, shape, np.int8, endpoint=True)
+    if operation == "PROD":
+        small |= 1
+    if datatype.family == Family.PAIR:
+        pairs = np.zeros(shape, datatype.numpy)
+        pairs["value"], pairs["index"] = small, generator.integers(0, 1000, shape)
+        return pairs
+    if datatype.family == Family.COMPLEX:
+        return (small + 1j * generator.integers(-1, 1, shape, np.int8, endpoint=True)).astype(datatype.numpy)
+    return _stored(small, datatype)
+
+
+def order_dependent(datatype: DataType, shape: tuple[int, ...], seed: int) -> np.ndarray:
+    """Floats of many magnitudes: the bits of their sum depend on the order of addition."""
+    generator = np.random.default_rng(seed)
+    values = np.zeros(shape, datatype.numpy)
+    for row in values:
+        numbers = generator.standard_normal(shape[-1], np.float32)
+        row[:] = _stored(np.ldexp(numbers, generator.integers(-6, 6, shape[-1], np.int32)), datatype)
+    return values
+
+
+def _stored(numbers: np.ndarray, datatype: DataType) -> np.ndarray:
+    if datatype.family == Family.SMALL_FLOAT:
+        return narrow(numbers.astype("<f4"), datatype)
+    return numbers.astype(datatype.numpy)
 
 
 class Message:

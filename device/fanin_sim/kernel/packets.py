@@ -5,8 +5,7 @@ from numba import int64, uint64
 from fanin_nic.native.memory import address_of, fill_zero, load_u8, load_u32, store_u8, store_u32
 from fanin_nic.port.icrc import contiguous_icrc
 from fanin_sim.jit import internal
-from fanin_sim.kernel.codes import LIVELOCK
-from fanin_sim.kernel.tables import packet_row
+from fanin_sim.kernel.tables import LIVELOCK, packet_row
 from fanin_sim.kernel.trace import report_violation
 
 SOURCE_PORT = 0xC000

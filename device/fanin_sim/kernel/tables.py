@@ -1,8 +1,10 @@
-"""The tables of the kernel, and the members of a fuzzer's WORLD record that belong to them.
+"""The numbers and tables that all fuzzers share: members of a fuzzer's WORLD record that belong to the kernel.
 
 The WORLD record contains the address of every table. Numbers for arithmetic are signed; addresses and bitmaps are
 unsigned.
 """
+
+import enum
 
 import numpy as np
 from llvmlite import ir
@@ -10,8 +12,10 @@ from numba import types
 from numba.extending import intrinsic
 from numba.np import numpy_support
 
+NOTHING = 0  # no violation
+UNKNOWN_DESTINATION = 14  # a packet to an address that no device has
+LIVELOCK = 15  # too many events: the devices answer each other for ever
 NEVER = 2**62  # ns
-
 EVENTS_AND_PACKETS = [
     ("queue", "u8"),
     ("queue_size", "i8"),
@@ -38,12 +42,10 @@ TRACING = [
     ("trace", "u8"),
     ("trace_room", "i8"),  # lines; 0: no trace is kept
 ]
-
 EVENT = np.dtype(
     [("time", "i8"), ("order", "i8"), ("kind", "i4"), ("target", "i4"), ("index", "i4"), ("generation", "i4")],
     align=True,
 )
-
 PACKET = np.dtype(
     [
         ("source", "i4"),
@@ -58,7 +60,6 @@ PACKET = np.dtype(
     ],
     align=True,
 )
-
 TRACE = np.dtype(
     [
         ("time", "i8"),
@@ -73,6 +74,17 @@ TRACE = np.dtype(
     ],
     align=True,
 )
+
+
+class PacketFate(enum.IntEnum):
+    """The end of a packet that was sent."""
+
+    ARRIVES = 0
+    LOST = 1
+    CORRUPTED = 2  # and dropped because of a wrong ICRC
+    CORRUPTED_UNDETECTED = 3  # the ICRC does not cover the bit, or is not checked
+    LINK_DOWN = 4
+    RECEIVER_GONE = 5
 
 
 def outcome_of(world: np.dtype) -> tuple[np.uint64, np.uint64]:

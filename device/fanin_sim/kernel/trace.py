@@ -1,8 +1,7 @@
 """The trace of a schedule: one line for each event, kept only on request."""
 
 from fanin_sim.jit import internal
-from fanin_sim.kernel.codes import NOTHING
-from fanin_sim.kernel.tables import trace_row
+from fanin_sim.kernel.tables import NOTHING, trace_row
 
 
 @internal

@@ -14,7 +14,7 @@ import numpy as np
 from fanin_nic.engine.records.tables import JobState, Leave
 from fanin_sim.fabric.device import Device, Packet, StrayWrite
 from fanin_sim.fabric.invariants import BrokenInvariant
-from fanin_sim.fabric.neighbours import PARENT, RING_NEXT, RING_PREVIOUS
+from fanin_sim.fabric.placement import PARENT, RING_NEXT, RING_PREVIOUS
 from fanin_sim.model_check import time_abstraction
 from fanin_sim.model_check.instances import World
 from fanin_sim.model_check.rank_programs import RankPrograms, Violation

@@ -7,9 +7,8 @@ import numpy as np
 from fanin_nic.engine.engine import Limits, Timing
 from fanin_sim.fabric.simulation import Simulation
 from fanin_sim.fabric.topology import NONE, Topology
-from fanin_sim.jobs.collectives import COLLECTIVES
 from fanin_sim.jobs.job import Job, Member, members_of
-from fanin_sim.jobs.message import Message
+from fanin_sim.jobs.message import COLLECTIVES, Message
 from fanin_wire import abi
 from fanin_wire.abi import ContributorClass
 

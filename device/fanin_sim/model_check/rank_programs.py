@@ -10,7 +10,7 @@ import numpy as np
 
 from fanin_nic.engine.records.tables import JobState
 from fanin_sim.fabric.device import Device, Packet
-from fanin_sim.fabric.neighbours import scopes_of
+from fanin_sim.fabric.placement import scopes_of
 from fanin_sim.jobs.job import LEAVE_TAG, Member
 from fanin_sim.model_check.instances import World
 from fanin_wire import abi

@@ -9,7 +9,7 @@ import numpy as np
 from fanin_nic.engine.packets import header_prediction
 from fanin_nic.engine.records.tables import JobState
 from fanin_sim.fabric.device import Device, Packet
-from fanin_sim.fabric.neighbours import PARENT, RING_NEXT, RING_PREVIOUS
+from fanin_sim.fabric.placement import PARENT, RING_NEXT, RING_PREVIOUS
 
 NOT_DUE = 2**62
 UNANSWERED = 200  # more repetitions than any device makes

@@ -4,8 +4,7 @@ Time stands still during a search: a time-out is an event, possible when no pack
 """
 
 from fanin_nic.engine.records.tables import JobState
-from fanin_sim.fabric.neighbours import neighbours
-from fanin_sim.fabric.placement import Placement
+from fanin_sim.fabric.placement import Placement, neighbours
 from fanin_sim.model_check.device_model import AGEING, SILENCE, UNANSWERED, DeviceModel, DeviceSummary
 from fanin_sim.model_check.instances import Instance
 

@@ -9,7 +9,6 @@ runs it in virtual time. A model of the memory of all programs says what each re
 compared at the end. Each request must end with one completion, and with a status that the faults explain.
 """
 
-from fanin_sim.rdma.campaign import prepare, replay, run
-from fanin_sim.rdma.tally import RdmaTally
+from fanin_sim.rdma.campaign import RdmaTally, prepare, replay, run
 
 __all__ = ["RdmaTally", "prepare", "replay", "run"]

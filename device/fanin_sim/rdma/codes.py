@@ -2,7 +2,7 @@
 
 import enum
 
-from fanin_sim.kernel import codes
+from fanin_sim.kernel import tables
 
 
 class FaultKind(enum.IntEnum):
@@ -33,7 +33,7 @@ class WrongRequest(enum.IntEnum):
 class Violation(enum.IntEnum):
     """The violations."""
 
-    NOTHING = codes.NOTHING
+    NOTHING = tables.NOTHING
     WRONG_DATA = 1  # a request has succeeded with wrong bytes
     WRONG_MEMORY = 2  # at the end the memory of a program is not what its requests have made of it
     WRONG_COMPLETION = 3  # an additional completion, one out of order, or with wrong members
@@ -41,9 +41,9 @@ class Violation(enum.IntEnum):
     WRONG_STATUS = 5  # a status that the faults do not explain
     STRAY_WRITE = 6  # a write outside of the memory of the device's programs
     HANGS = 7  # nothing more happens, and requests are open
-    LIVELOCK = codes.LIVELOCK
+    LIVELOCK = tables.LIVELOCK
     ACTION_OVERFLOW = 9  # the table of actions was too small
-    UNKNOWN_DESTINATION = codes.UNKNOWN_DESTINATION
+    UNKNOWN_DESTINATION = tables.UNKNOWN_DESTINATION
     LOST_MESSAGE = 11  # a SEND of RC has succeeded, and its receiver has not got it
     CRASH = 12  # the process that ran the transport has died
 

@@ -4,7 +4,7 @@ from numba import int64, uint64
 
 from fanin_nic.native.memory import load_u8, store_u8
 from fanin_sim.jit import internal
-from fanin_sim.kernel.counter_rng import GOLDEN, mix
+from fanin_sim.kernel.event_queue import GOLDEN, mix
 
 
 @internal

@@ -8,12 +8,12 @@ from fanin_nic.transport.records.tables import ORIGINAL, QUEUE_PAIR
 from fanin_sim.jit import internal
 from fanin_sim.kernel import event_queue
 from fanin_sim.kernel.calls import call_event
-from fanin_sim.kernel.counter_rng import GAP, draw, draw_below
+from fanin_sim.kernel.event_queue import GAP, draw, draw_below
 from fanin_sim.kernel.trace import add_line, report_violation
 from fanin_sim.rdma.codes import EventKind, FaultKind, RequestFate, RequestKind, Violation, WrongRequest
 from fanin_sim.rdma.completions import IS_RECEIVE, break_connection, end_unsignaled
 from fanin_sim.rdma.devices import serve_soon
-from fanin_sim.rdma.faults import fault_value
+from fanin_sim.rdma.network import fault_value
 from fanin_sim.rdma.pattern import fill
 from fanin_sim.rdma.tables import GENERATIONS, REQUESTS, device_row, receive_wqe_row, send_wqe_row, side_row
 from fanin_sim.rdma.workload import ROWS, plan_side, receive_of, request_of

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fanin_sim.kernel.codes import PacketFate
+from fanin_sim.kernel.tables import PacketFate
 from fanin_sim.rdma.codes import EventKind, FaultKind, RequestKind, Violation, WrongRequest
 from fanin_sim.rdma.event_loop import START
 from fanin_sim.rdma.plan import Plan

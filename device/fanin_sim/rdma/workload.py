@@ -4,7 +4,7 @@ from numba import int64, uint64
 
 from fanin_nic.native.memory import address_of, fill_zero
 from fanin_sim.jit import internal
-from fanin_sim.kernel.counter_rng import draw, draw_below
+from fanin_sim.kernel.event_queue import draw, draw_below
 from fanin_sim.rdma.codes import RequestKind, WrongRequest
 from fanin_sim.rdma.pattern import fill
 from fanin_sim.rdma.tables import (

@@ -4,17 +4,12 @@ import time
 
 import numpy as np
 
-from fanin_sim.fabric.links import Rate
-from fanin_sim.fabric.packet_faults import Faults
+from fanin_sim.fabric.links import Faults, Rate
 from fanin_sim.fabric.simulation import Simulation
-from fanin_sim.jobs.collectives import COLLECTIVES
-from fanin_sim.jobs.input_data import order_dependent, order_independent
 from fanin_sim.jobs.job import TEN_MINUTES, Job, members_of
-from fanin_sim.jobs.message import Message
-from fanin_sim.scenario.link_traffic import traffic_by_level
-from fanin_sim.scenario.report import Report
+from fanin_sim.jobs.message import COLLECTIVES, Message, order_dependent, order_independent
+from fanin_sim.scenario.report import Occupancy, Report, traffic_by_level
 from fanin_sim.scenario.scenario import Scenario
-from fanin_sim.scenario.slot_occupancy import Occupancy
 from fanin_wire.abi import ContributorClass, Route, Status
 from fanin_wire.datatypes import Family, datatype_by_name
 from fanin_wire.fields import Opcode

@@ -23,16 +23,13 @@ from fanin.api.capabilities import Capabilities, capabilities_of
 from fanin.collectives.call import MAX_DEADLINE_MS, Call, description
 from fanin.collectives.definitions import allgather
 from fanin.collectives.offload import Offload
-from fanin.collectives.persistent import Persistent
-from fanin.collectives.variants import Collectives
+from fanin.collectives.variants import Collectives, Persistent
 from fanin.collectives.vector import exchange_of_counts
 from fanin.driver import check, ffi
 from fanin.errors import FaninError, InvalidRequest
 from fanin.job import START_REMEDY, Job, JobNode, environment
-from fanin.job.newcomers import newcomers_c, take_places
-from fanin.membership.device_connection import DeviceConnection
-from fanin.membership.member import Begin, How, Member
-from fanin.membership.progress import Progress
+from fanin.job.description import newcomers_c, take_places
+from fanin.membership.member import Begin, DeviceConnection, How, Member, Progress
 from fanin.memory.buffers import address_of, dtype_of, shape_of
 from fanin.timeouts import require_seconds
 from fanin.verbs import MR

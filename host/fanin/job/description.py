@@ -1,17 +1,16 @@
-"""The description of a job, equal on all its ranks, and what the library derives from it."""
+"""The description of a job, which all its ranks share, and what the library derives from it."""
 
 import dataclasses
 import functools
 import ipaddress
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, Self
 
 import msgspec
 
 from fanin.driver import complaint, ffi, library
 from fanin.errors import InvalidRequest
-from fanin.job.node import JobNode
 from fanin.verbs.membership import Membership
 from fanin_wire.abi import MAX_HOPS, JobFlag, Route
 from fanin_wire.job_text import job_text
@@ -31,6 +30,19 @@ ROUTES = {
 WIDE, FIXED_START = int(JobFlag["WIDE"]), int(JobFlag["FIXED_START"])
 RUN, SHAPE = int(JobFlag["REPRODUCIBLE_RUN"]), int(JobFlag["REPRODUCIBLE_SHAPE"])
 REPRODUCIBLE = {"none": 0, "run": RUN, "shape": RUN | SHAPE | WIDE}
+
+
+class JobNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A node of the job: the IPv4 address of its NIC, and the ranks on it.
+
+    switches: addresses of the offloading switches above it, lowest first. ring: nodes with the same number hang on a
+    switch that does not offload; they form a ring, and its last node alone sends to the switches above.
+    """
+
+    address: str
+    ranks: tuple[int, ...]
+    switches: tuple[str, ...] = ()
+    ring: int | None = None
 
 
 class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
@@ -225,3 +237,31 @@ def environment(name: str) -> str:
         return os.environ[name]
     except KeyError:
         raise InvalidRequest(f"the environment lacks {name}", remedy=START_REMEDY) from None
+
+
+def newcomers_c(nodes: Iterable[JobNode]) -> Any:
+    """An array of struct fanin_newcomer, one for each rank of each node. InvalidRequest if they are no nodes."""
+    rows = []
+    for node in nodes:
+        if not isinstance(node, JobNode):
+            remedy = "Give each as JobNode(address, ranks, switches, ring), with the ranks that it gets."
+            raise InvalidRequest(f"newcomers are JobNodes, not {node!r}", remedy=remedy)
+        rows += [(rank, place_of(node)) for rank in node.ranks]
+    try:
+        return ffi.new("struct fanin_newcomer[]", [{"rank": rank, "place": place} for rank, place in rows])
+    except (OverflowError, TypeError) as error:
+        raise InvalidRequest(f"the rank of a newcomer: {error}", remedy="Give whole numbers from 0 on.") from None
+
+
+def take_places(spares: Sequence[JobNode], present: Iterable[int], size: int) -> list[JobNode]:
+    """Give spares the ranks that are not `present` of a job of `size` ranks, the first spare the lowest.
+
+    Ranks for which no spare is left are left out, and those after them move up.
+    """
+    present = sorted(present)
+    lost = [rank for rank in range(size) if rank not in present][: len(spares)]
+    kept = sorted([*present, *lost])
+    return [
+        JobNode(spare.address, (kept.index(rank),), spare.switches, spare.ring)
+        for spare, rank in zip(spares, lost, strict=False)
+    ]

@@ -1,9 +1,15 @@
-"""Member: this process as one rank of one job, from joining to leaving."""
+"""Member: this process as one rank of one job, from joining to leaving, with its connection to the NIC.
+
+When one rank fails the others fail too, and often end first, so exit codes do not show which one failed by itself. The
+others write a line into a file of the run.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import threading
 import weakref
 from collections.abc import Callable
 from enum import IntEnum
@@ -16,26 +22,82 @@ from fanin._binding import Request, configure
 from fanin.driver import check, ffi, in_slices, library, refused
 from fanin.errors import FaninError, InvalidRequest, Timeout
 from fanin.job import Job
-from fanin.membership import exit_cause
-from fanin.membership.device_connection import DeviceConnection
-from fanin.membership.progress import Progress
 from fanin.timeouts import require_seconds
-from fanin.verbs import WC, Lease
+from fanin.verbs import PD, WC, Context, Lease
 from fanin.verbs.cq import FEWER_QUEUES
-from fanin.verbs.refusal import refusal
+from fanin.verbs.membership import refusal
 from fanin.verbs.wc import address_text
 from fanin_wire.abi import CQ_DEPTH, Status
 from fanin_wire.datatypes import DATATYPES
 from fanin_wire.operations import OPERATIONS
 from fanin_wire.status import NAMING_A_DEVICE
 
+ENVIRONMENT_VARIABLE = "FANIN_CONSEQUENCES"
+OF_OTHERS = frozenset(int(Status[name]) for name in ("PEER_LOST", "ABORTED", "TIMEOUT"))
 log = logging.getLogger("fanin")
-
 LEAVE_TIMEOUT_MS = 10_000
 COMPARE = (
     "Compare what the errors of the other ranks name: "
     "all must call the same collectives in the same order with the same operation, type and length."
 )
+
+
+class Progress(NamedTuple):
+    """One collective under way. A segment is done when its result has reached its place in this process."""
+
+    name: str
+    done: int  # segments
+    segments: int  # of all its messages; 0: not known yet
+    waiting_for: tuple[int, ...]  # ranks that its first incomplete segment waits for, as far as the device knows
+
+    def __str__(self) -> str:
+        waiting = f", waiting for ranks {list(self.waiting_for)}" if self.waiting_for else ""
+        return f"{self.name}: {self.done} of {self.segments} segments{waiting}"
+
+
+def note(status: int) -> None:
+    """Append "RANK STATUS" to the run's file, if there is one and another rank can cause the status."""
+    if status in OF_OTHERS:
+        _append(Status(status).name)
+
+
+def take_back() -> None:
+    """Append "RANK -": the rank has joined a job and goes on. A rank's last line counts."""
+    _append("-")
+
+
+def _append(word: str) -> None:
+    path, rank = os.environ.get(ENVIRONMENT_VARIABLE), os.environ.get("FANIN_RANK")
+    if path is None or rank is None:
+        return
+    with contextlib.suppress(OSError):  # the run is over
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        try:
+            os.write(descriptor, f"{rank} {word}\n".encode())
+        finally:
+            os.close(descriptor)
+
+
+class DeviceConnection:
+    """A context and its protection domain. The last user to release it closes it."""
+
+    def __init__(self, socket: str | os.PathLike[str]) -> None:
+        self.context = Context(socket)
+        self.pd = PD(self.context)
+        self._users = 0
+        self._lock = threading.Lock()
+
+    def take(self) -> None:
+        with self._lock:
+            self._users += 1
+
+    def release(self) -> None:
+        """The last user detaches; the device then forgets this process."""
+        with self._lock:
+            self._users -= 1
+            unused = self._users == 0
+        if unused:
+            self.context.abandon()
 
 
 class How(IntEnum):
@@ -103,11 +165,11 @@ class Member(BoundCommunicator):
             self._is_closed = False
         except BaseException as error:
             if isinstance(error, FaninError):
-                exit_cause.note(error.status)
+                note(error.status)
             self._end_job(False, 0)
             connection.release()
             raise
-        exit_cause.take_back()
+        take_back()
 
     def _join(self, begin: Begin, timeout: float | None) -> None:
         context, reply = self.connection.context, ffi.new("struct fanin_join_reply *")
@@ -204,7 +266,7 @@ class Member(BoundCommunicator):
         error.missing_ranks = tuple(rank for rank in ranks if rank != self.rank)
         error.lost_device = address_text(found.lost_device)
         if set(ranks) != {self.rank}:
-            exit_cause.note(status)
+            note(status)
         return error
 
     def _trouble(self, status: int) -> str:

@@ -15,23 +15,18 @@ Ordinary RDMA traffic (RC, UC, UD) beside it, with the codes of fanin.verbs.enum
 Every object is a context manager with an idempotent close(), which closes what was made from it first.
 """
 
-from fanin.verbs.address import Address, packed
 from fanin.verbs.ah import AH
 from fanin.verbs.collective_qp import CollectiveQP
-from fanin.verbs.collective_wr import CollectiveWR
+from fanin.verbs.collective_wr import Address, CollectiveWR, packed
 from fanin.verbs.context import Context
 from fanin.verbs.cq import CQ
 from fanin.verbs.gid import GID, AHAttr, GlobalRoute
 from fanin.verbs.membership import Lease, Membership
-from fanin.verbs.mr import MR
-from fanin.verbs.ordinary_wc import OrdinaryWC
-from fanin.verbs.pd import PD
+from fanin.verbs.mr import MR, PD, SharedMemory
 from fanin.verbs.qp import QP, QPAttr, QPCap, QPInitAttr
-from fanin.verbs.sge import SGE
-from fanin.verbs.shared_memory import SharedMemory
 from fanin.verbs.srq import SRQ, SrqAttr, SrqInitAttr
-from fanin.verbs.wc import WC
-from fanin.verbs.work_requests import RecvWR, SendWR
+from fanin.verbs.wc import WC, OrdinaryWC
+from fanin.verbs.work_requests import SGE, RecvWR, SendWR
 
 __all__ = [
     "AH",

@@ -1,7 +1,7 @@
 """AH: an address handle, which names the receiver of datagrams."""
 
 from fanin.verbs.gid import GID, AHAttr
-from fanin.verbs.pd import PD
+from fanin.verbs.mr import PD
 from fanin.verbs.resource import Resource, columns
 
 

@@ -14,9 +14,8 @@ from fanin.driver import because, check, ffi, in_slices, library
 from fanin.errors import FaninError, InvalidRequest, NotConfigured, NotSupported, Timeout
 from fanin.verbs.collective_wr import CollectiveWR
 from fanin.verbs.cq import CQ
-from fanin.verbs.membership import Lease, Membership
-from fanin.verbs.pd import PD
-from fanin.verbs.refusal import refusal
+from fanin.verbs.membership import Lease, Membership, refusal
+from fanin.verbs.mr import PD
 from fanin.verbs.resource import Resource, columns
 from fanin.verbs.send_queue import OwnQueue, PyverbsQueue
 from fanin.verbs.wc import WC

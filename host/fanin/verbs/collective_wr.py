@@ -1,25 +1,38 @@
-"""CollectiveWR: the work request of one collective, as the device gets it."""
+"""CollectiveWR: the control information of one collective, as the device gets it, with its address list."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from fanin.driver import ffi
 from fanin.errors import InvalidRequest
-from fanin.verbs.address import Address
 from fanin.verbs.resource import columns
-from fanin_wire.abi import (
-    LKEY_PROCESS,
-    MAX_ADDRESSES,
-    MAX_INLINE,
-    ContributorClass,
-    WqeFlag,
-    WqeOpcode,
-)
+from fanin_wire.abi import LKEY_PROCESS, MAX_ADDRESSES, MAX_INLINE, ContributorClass, WqeFlag, WqeOpcode
 
 SIGNALED, ADDRESS_LIST, INLINE = (int(WqeFlag[name]) for name in ("SIGNALED", "ADDRESS_LIST", "INLINE"))
 COLLECTIVE = int(WqeOpcode["COLLECTIVE"])
 INLINE_OFFSET = ffi.offsetof("struct fanin_wqe", "address") + ffi.offsetof("struct fanin_address", "source")
+
+
+class Address(NamedTuple):
+    """The source and the destination of a rank: ranges of blocks of the message, without gaps in memory.
+
+    source and destination: virtual addresses of the first block of each range. No blocks: the rank brings (wants)
+    nothing. By default a message is one block, which every rank brings and wants.
+    """
+
+    source: int = 0
+    destination: int = 0
+    source_first: int = 0
+    source_blocks: int = 1
+    destination_first: int = 0
+    destination_blocks: int = 1
+
+
+def packed(addresses: Iterable[Address]) -> bytes:
+    """A list of struct fanin_address, for registered memory (CollectiveWR.list_address)."""
+    rows = ffi.new("struct fanin_address[]", [address._asdict() for address in addresses])
+    return bytes(ffi.buffer(rows))
 
 
 @dataclass

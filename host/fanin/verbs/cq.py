@@ -4,9 +4,8 @@ from typing import Any
 
 from fanin.driver import check, ffi, in_slices, library
 from fanin.verbs.context import Context
-from fanin.verbs.ordinary_wc import OrdinaryWC
 from fanin.verbs.resource import Resource, columns
-from fanin.verbs.wc import WC
+from fanin.verbs.wc import WC, OrdinaryWC
 from fanin_wire.abi import CQ_DEPTH, Status
 
 BATCH = 64

@@ -1,14 +1,17 @@
-"""MR: memory that the device maps and accesses without a copy."""
+"""PD, MR and SharedMemory: memory that one device or several map, and read and write without a copy."""
+
+from __future__ import annotations
 
 import contextlib
+import fcntl
+import mmap
+import os
 from typing import Any
 
 from fanin.driver import because, check, complaint, ffi, library
-from fanin.errors import FaninError, InvalidRequest
+from fanin.errors import FaninError, InvalidRequest, NoResources
 from fanin.verbs.context import Context
-from fanin.verbs.pd import PD
 from fanin.verbs.resource import Resource, columns
-from fanin.verbs.shared_memory import SharedMemory
 from fanin_wire.abi import Access
 from fanin_wire.verbs import Access as Rights
 
@@ -16,6 +19,29 @@ READ_WRITE = int(Access["READ"] | Access["WRITE"])
 MOST = 1 << 62  # bytes; more than any machine has
 LARGER_LIMIT = "Raise the limit of this process, or ask for less memory."
 LESS_MEMORY = "Ask for less memory, or drop arrays and tensors that are not needed."
+SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW  # a shorter file would make devices and processes fault
+
+
+class PD(Resource):
+    """Protection domain of a context, in which memory regions and queue pairs are made. Collectives reach the memory of
+    all domains of a context."""
+
+    def __init__(self, context: Context) -> None:
+        context.require_open()
+        self.context = context
+        self.domain = context.new_domain()
+        super().__init__(context)
+
+    def require_beside(self, queue: Any) -> None:
+        """Refuse a closed queue, and one of another context, where its number may name another queue."""
+        queue.require_open()
+        if queue.context is not self.context:
+            raise InvalidRequest(
+                f"the {type(queue).__name__} belongs to another context", remedy="Make all on one Context."
+            )
+
+    def __str__(self) -> str:
+        return columns(socket=self.context.socket_path, domain=self.domain)
 
 
 class Mapping:
@@ -141,3 +167,73 @@ def _rights(access: int | None) -> int:
     if unknown := given & ~int(sum(Rights)):
         raise InvalidRequest(f"access flags {unknown:#x} of a memory region are not known", remedy="Use IBV_ACCESS_...")
     return int(Access["READ"]) | given
+
+
+class SharedMemory:
+    """`length` bytes of new, zeroed memory: a sealed memfd that this process maps.
+
+    `MR(pd, length, memory=...)` registers it; each of several devices has an MR of its own over the same bytes. Another
+    process that got `fd` over a UNIX socket maps it with `SharedMemory.of(fd)`, and may read and write all of it.
+
+    buf: a writable buffer. The memory stays mapped until its last view is gone. Raises InvalidRequest for 0 bytes,
+    NoResources if the system has no such memory.
+    """
+
+    def __init__(self, length: int) -> None:
+        if length <= 0:
+            raise InvalidRequest(f"length {length} of shared memory is not positive", remedy="Ask for a byte or more.")
+        fd = -1
+        try:
+            fd = os.memfd_create("fanin-shared", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+            os.ftruncate(fd, length)
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, SEALS)
+            self._map(fd, length)
+        except (OSError, OverflowError) as error:
+            if fd >= 0:
+                os.close(fd)
+            raise NoResources(
+                f"{length} bytes of shared memory can not be made: {error}", remedy="Ask for less memory."
+            ) from None
+
+    @classmethod
+    def of(cls, fd: int) -> SharedMemory:
+        """The memory of another process, by a descriptor, which this object then owns.
+
+        Raises InvalidRequest for a file that is not sealed, since its owner could truncate it, which would end this
+        process; NoResources if it can not be mapped.
+        """
+        try:
+            sealed = fcntl.fcntl(fd, fcntl.F_GET_SEALS) & SEALS == SEALS
+            length = os.fstat(fd).st_size
+        except OSError:
+            sealed, length = False, 0
+        if not sealed or not length:
+            os.close(fd)
+            raise InvalidRequest("the descriptor is not of sealed shared memory", remedy="Give that of a SharedMemory.")
+        memory = cls.__new__(cls)
+        try:
+            memory._map(fd, length)
+        except OSError as error:
+            os.close(fd)
+            raise NoResources(
+                f"{length} bytes of shared memory can not be mapped: {error}", remedy="Free other memory."
+            ) from None
+        return memory
+
+    def _map(self, fd: int, length: int) -> None:
+        self.buf: Any = mmap.mmap(fd, length)
+        self.fd = fd
+        self.length = length
+        self.address = int(ffi.cast("uintptr_t", ffi.from_buffer(self.buf)))
+
+    def close(self) -> None:
+        """Close the descriptor. Mappings and registrations stay. Harmless twice."""
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __enter__(self) -> SharedMemory:
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self.close()

@@ -8,7 +8,7 @@ from fanin.errors import InvalidRequest
 from fanin.verbs.cq import CQ
 from fanin.verbs.enums import PATH_MTU_BYTES
 from fanin.verbs.gid import GID, AHAttr, GlobalRoute
-from fanin.verbs.pd import PD
+from fanin.verbs.mr import PD
 from fanin.verbs.resource import Resource, columns
 from fanin.verbs.srq import SRQ
 from fanin.verbs.work_requests import RecvWR, SendWR, new

@@ -11,7 +11,7 @@ from fanin import driver
 from fanin.driver import check, declarations, library
 from fanin.errors import InvalidRequest, NotSupported
 from fanin.verbs.cq import CQ, FEWER_QUEUES
-from fanin.verbs.pd import PD
+from fanin.verbs.mr import PD
 from fanin_wire.abi import ABI_VERSION
 
 HEADER_PATH = Path(__file__).parents[1] / "verbs_lib/collectives/fanin_verbs.h"

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from fanin.driver import check, ffi, library, refused
 from fanin.errors import InvalidRequest
-from fanin.verbs.pd import PD
+from fanin.verbs.mr import PD
 from fanin.verbs.resource import Resource, columns
 from fanin.verbs.work_requests import RecvWR
 from fanin_wire.abi import MAX_SGE, SHARED_DEPTH, Status

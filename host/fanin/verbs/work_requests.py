@@ -1,18 +1,28 @@
-"""SendWR and RecvWR: work requests of ordinary traffic."""
+"""SendWR, RecvWR and their SGEs: work requests of ordinary traffic."""
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from fanin.driver import ffi
 from fanin.errors import InvalidRequest
 from fanin.verbs.ah import AH
 from fanin.verbs.resource import columns
-from fanin.verbs.sge import SGE
 from fanin_wire.abi import MAX_INLINE_DATA, MAX_SGE
 from fanin_wire.verbs import RequestOpcode, SendFlag
 
 SIGNALED, INLINE = int(SendFlag.SIGNALED), int(SendFlag.INLINE)
+
+
+class SGE(NamedTuple):
+    """`length` bytes at virtual address `addr` in the region `lkey` (LKEY_PROCESS: ordinary memory)."""
+
+    addr: int
+    length: int
+    lkey: int
+
+    def __str__(self) -> str:
+        return columns(addr=f"{self.addr:#x}", length=self.length, lkey=f"{self.lkey:#x}")
 
 
 def new(kind: str, members: dict[str, Any]) -> Any:

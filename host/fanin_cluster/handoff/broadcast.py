@@ -29,12 +29,10 @@ from numpy.typing import NDArray
 
 from fanin import Communicator, Job, JobNode
 from fanin.errors import Aborted, DeviceLost, FaninError, Flushed, PeerLost, Timeout
-from fanin.membership.device_connection import DeviceConnection
+from fanin.membership.member import DeviceConnection
 from fanin.verbs import MR, SharedMemory
 from fanin_cluster.handoff.channel import HandoffFailed
-from fanin_cluster.handoff.plan import Plan
-from fanin_cluster.handoff.ranges import joined
-from fanin_cluster.handoff.selection import HandoffInvalid, device_of
+from fanin_cluster.handoff.plan import HandoffInvalid, Plan, device_of, joined
 
 CHUNK = 1 << 20  # bytes of a broadcast: a failing link loses at most this much beside its last one
 JOIN_TIMEOUT = 60.0

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from fanin.verbs import MR, PD, SharedMemory
 from fanin_cluster.errors import ClusterError
 from fanin_cluster.handoff.channel import HandoffFailed, Lines, broken
-from fanin_cluster.handoff.plan import Copy
-from fanin_cluster.handoff.selection import HandoffInvalid
+from fanin_cluster.handoff.plan import Copy, HandoffInvalid
 
 JOIN_TIMEOUT = 60.0
 RETRY = 0.02  # seconds between two tries to reach a process that does not listen yet

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from fanin_cluster.handoff.broadcast import Streams
 from fanin_cluster.handoff.channel import HandoffFailed
-from fanin_cluster.handoff.selection import HandoffInvalid
+from fanin_cluster.handoff.plan import HandoffInvalid
 
 HEADER = 4096  # bytes
 ALIGNMENT = 64  # bytes

@@ -28,9 +28,7 @@ from fanin.verbs import CQ, GID, PD, QP, SGE, AHAttr, Context, GlobalRoute, QPAt
 from fanin.verbs.enums import IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_WRITE, IBV_QPT_RC, IBV_WR_RDMA_WRITE
 from fanin_cluster.handoff.channel import HandoffFailed, broken
 from fanin_cluster.handoff.node import Node
-from fanin_cluster.handoff.plan import Plan
-from fanin_cluster.handoff.ranges import joined
-from fanin_cluster.handoff.selection import HandoffInvalid, device_of
+from fanin_cluster.handoff.plan import HandoffInvalid, Plan, device_of, joined
 
 READ_ONLY, WRITTEN = 0, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE  # of node 1, of node 2
 CHUNK = 1 << 20  # bytes of a WRITE: what a failing link loses at least

@@ -13,9 +13,8 @@ from enum import StrEnum
 from ipaddress import ip_network
 
 from fanin_cluster.errors import ClusterError
-from fanin_cluster.topology.affinity import gpus_of_nics
-from fanin_cluster.topology.lookup import by_component
 from fanin_cluster.topology.machine import Component, Machine, Nearness, numa_of
+from fanin_cluster.topology.report import by_component, gpus_of_nics
 
 PREFIX = "gpu-roce"
 

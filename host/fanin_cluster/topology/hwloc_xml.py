@@ -16,8 +16,16 @@ Source: doc/hwloc.doxy and hwloc/topology-xml.c of hwloc.
 import re
 from pathlib import Path
 
-from fanin_cluster.topology.machine import Component, Kind, Machine, TopologyInvalid, name_components
-from fanin_cluster.topology.pci import GIGABYTES, kind_of_class, normal_address
+from fanin_cluster.topology.machine import (
+    GIGABYTES,
+    Component,
+    Kind,
+    Machine,
+    TopologyInvalid,
+    kind_of_class,
+    name_components,
+    normal_address,
+)
 from fanin_cluster.topology.xml_file import MAX_SHOWN, Element
 
 FORMAT = "hwloc XML"

@@ -18,8 +18,17 @@ Source: src/graph/xml.cc and topo.cc of NCCL; src/transport/net_socket.cc.
 
 from pathlib import Path
 
-from fanin_cluster.topology.machine import Component, Kind, Link, Machine, TopologyInvalid, name_components
-from fanin_cluster.topology.pci import kind_of_class, link_rate, normal_address
+from fanin_cluster.topology.machine import (
+    Component,
+    Kind,
+    Link,
+    Machine,
+    TopologyInvalid,
+    kind_of_class,
+    link_rate,
+    name_components,
+    normal_address,
+)
 from fanin_cluster.topology.xml_file import Element
 
 FORMAT = "NCCL XML"

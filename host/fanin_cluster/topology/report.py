@@ -1,11 +1,62 @@
-"""A machine as data for tables and for programs."""
+"""Components by their names, which GPUs belong to which NIC, and a machine as data for tables and programs."""
 
 from collections import Counter
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
-from fanin_cluster.topology.machine import Component, Kind, Machine, Nearness, distance, nearness, numa_of
+from fanin_cluster.topology.machine import (
+    Component,
+    Kind,
+    Machine,
+    Nearness,
+    distance,
+    nearness,
+    normal_address,
+    numa_of,
+)
 
+T = TypeVar("T")
 LEAVES = (Kind.GPU, Kind.NIC)
+
+
+def gpus_of_nics(machine: Machine, least: Nearness) -> tuple[dict[str, list[Component]], list[Component]]:
+    """The GPUs of each NIC with RDMA, by the name of the NIC, and the GPUs without one in the class `least` or nearer.
+
+    A GPU belongs to its nearest NIC; of equally near ones to the one with the fewest GPUs.
+    """
+    groups: dict[str, list[Component]] = {nic.name: [] for nic in machine.rdma_nics}
+    alone = []
+    for gpu in machine.gpus:
+        near = [nic for nic in machine.rdma_nics if nearness(gpu, nic) <= least]
+        if near:
+            nearest = min(distance(gpu, nic) for nic in near)
+            equal = [nic for nic in near if distance(gpu, nic) == nearest]
+            groups[min(equal, key=lambda nic: len(groups[nic.name])).name].append(gpu)
+        else:
+            alone.append(gpu)
+    return groups, alone
+
+
+def canonical(name: str) -> str:
+    """The form in which names are compared: a PCI address as Linux writes it, any other name unchanged."""
+    return normal_address(name) or name
+
+
+def by_component(given: Mapping[str, T], there: Iterable[Component]) -> tuple[dict[str, T], list[str]]:
+    """`given` by the names of the components, and the names without a component.
+
+    Args:
+        given: by name, by a device of the component, or by PCI address in any form. The last of two names for one
+            component counts.
+    """
+    names = {
+        name: each.name
+        for each in reversed(list(there))
+        for name in (*reversed(each.devices), each.address, each.name)
+        if name
+    }
+    found = {names[canonical(name)]: value for name, value in given.items() if canonical(name) in names}
+    return found, [name for name in given if canonical(name) not in names]
 
 
 def nearest(machine: Machine, gpu: Component) -> tuple[Nearness, list[Component]] | None:

@@ -17,8 +17,17 @@
 import re
 from pathlib import Path
 
-from fanin_cluster.topology.machine import Component, Kind, Machine, TopologyInvalid, name_components
-from fanin_cluster.topology.pci import PASSED_ON, kind_of_class, link_rate, normal_address
+from fanin_cluster.topology.machine import (
+    PASSED_ON,
+    Component,
+    Kind,
+    Machine,
+    TopologyInvalid,
+    kind_of_class,
+    link_rate,
+    name_components,
+    normal_address,
+)
 
 FORMAT = "sysfs"
 ROOT = Path("/sys")

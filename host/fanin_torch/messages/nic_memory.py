@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fanin.errors import FaninError
-from fanin.memory.arena import Arena
+from fanin.memory.buffers import Arena
 from fanin.verbs import MR, PD
 from fanin.verbs.enums import IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_READ
 

@@ -26,8 +26,7 @@ from fanin_torch.messages.link import AtEnd
 from fanin_torch.messages.listener import Listener
 from fanin_torch.messages.meeting import Meeting
 from fanin_torch.messages.message import Message
-from fanin_torch.messages.progress import Progress
-from fanin_torch.messages.sleepers import Sleepers
+from fanin_torch.messages.progress import Progress, Sleepers
 
 BUFFER = 2 * LONGEST  # bytes that come in at once
 EAGER_BY_SOCKET = 1 << 20  # bytes of the longest message that goes at once

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from fanin import Communicator
-from fanin_train.replacement.bandwidth import Bandwidths, rounds_of
+from fanin_train.replacement.records import Bandwidths, rounds_of
 
 SENDER, RECEIVER = 0, 1
 

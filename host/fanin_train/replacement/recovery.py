@@ -12,30 +12,124 @@ Record 0098 (docs/decisions) says why a pool, and why the end takes two agreemen
 """
 
 import contextlib
+import copy
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from fanin import Communicator
 from fanin.errors import Aborted, FaninError, PeerLost, Timeout
+from fanin_train import transfer
 from fanin_train.errors import TrainingError
-from fanin_train.replacement.bandwidth import Bandwidths, pairs_after_failure
-from fanin_train.replacement.choice import Choice, RingLost, neighbours_of, replace_all
-from fanin_train.replacement.cost import Options
+from fanin_train.packing import WrongState, unpack
+from fanin_train.replacement.choice import Choice, Options, RingLost, neighbours_of, replace_all
 from fanin_train.replacement.measurement import measure
-from fanin_train.replacement.records import Monitor, Node, Task
-from fanin_train.replacement.rows import Row, exchange
-from fanin_train.replacement.state import State
+from fanin_train.replacement.records import Bandwidths, Monitor, Node, Task, pairs_after_failure
 
+ROW_BYTES = 4096
 LOST = (PeerLost, Timeout, Aborted)
 TASK = "task"
 KEPT_TIMES = 16  # steps whose times are remembered
 SPARE_PATIENCE = 86400.0  # s that a spare waits for the workers after another spare was lost
 REVOKE = 0.5  # s for telling the spares, whose pool has lost no process, to agree anew
 FINISHED, AGREE_ANEW = 1, 2
+
+
+class RowTooLong(TrainingError):
+    """Names or rings that exceed a row."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__(
+            f"ROW_TOO_LONG: a row has {length} bytes, and room for {ROW_BYTES}", "use shorter names, or fewer workers"
+        )
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A process.
+
+    member: its number, fixed: its rank in the first pool
+    kind, peak: type of its node, and FLOP/s
+    epoch, ring: number of changes of the ring, as far as it knows, and the ring: members by position
+    done: steps that it has completed; -1: it has no state yet
+    finished: whether it has heard that all steps of all workers are done
+    step_times, compute_times: seconds of its last steps, and of them without communication
+    """
+
+    member: int
+    kind: str
+    peak: float
+    epoch: int
+    ring: tuple[int, ...]
+    done: int = -1
+    finished: bool = False
+    step_times: tuple[float, ...] = ()
+    compute_times: tuple[float, ...] = ()
+
+
+def exchange(pool: Communicator, row: Row, timeout: float) -> list[Row]:
+    """The rows of all, by their rank in `pool`."""
+    text = msgspec.json.encode(row)
+    if len(text) > ROW_BYTES:
+        raise RowTooLong(len(text))
+    rows = pool.allgather(np.frombuffer(text.ljust(ROW_BYTES), np.uint8), timeout=timeout)
+    return [msgspec.json.decode(each.tobytes(), type=Row) for each in rows]
+
+
+def _get(part: Any) -> Any:
+    if isinstance(part, np.ndarray):
+        return part
+    if isinstance(part, np.random.Generator):
+        return part.bit_generator.state
+    return part.state_dict()
+
+
+def _set(part: Any, content: Any) -> None:
+    if isinstance(part, np.ndarray):
+        part[...] = content
+    elif isinstance(part, np.random.Generator):
+        part.bit_generator.state = content
+    else:
+        part.load_state_dict(content)
+
+
+class State:
+    """Parts by name: model, optimiser, random numbers, the place in the data.
+
+    steady: names of parts that a step changes only after its last collective, as an optimiser does. The others are
+    copied before each step, so that a step that fails half-way can be repeated; a large model should be steady.
+    """
+
+    def __init__(self, parts: Mapping[str, Any], steady: Iterable[str] = ()) -> None:
+        self.parts, self.steady = dict(parts), frozenset(steady)
+        if unknown := self.steady - self.parts.keys():
+            raise WrongState(f"no part is named {', '.join(sorted(unknown))}")
+        for name, part in self.parts.items():
+            if not isinstance(part, np.ndarray | np.random.Generator) and not (
+                hasattr(part, "state_dict") and hasattr(part, "load_state_dict")
+            ):
+                raise WrongState(f"part {name} is a {type(part).__name__}, without state_dict and load_state_dict")
+
+    def copies(self) -> dict[str, Any]:
+        """Copies for the case that the step fails."""
+        return {name: copy.deepcopy(_get(part)) for name, part in self.parts.items() if name not in self.steady}
+
+    def put_back(self, contents: Mapping[str, Any]) -> None:
+        for name, content in contents.items():
+            _set(self.parts[name], content)
+
+    def send(self, group: Communicator, timeout: float) -> None:
+        """Send all parts to the others, which receive them from this rank."""
+        transfer.send(group, {name: _get(part) for name, part in self.parts.items()}, timeout)
+
+    def receive(self, group: Communicator, root: int, timeout: float, load: bool = True) -> None:
+        """Receive the parts of `root`. load: False if this rank has them already, to drop them."""
+        blocks = transfer.receive(group, root, timeout)
+        if load:
+            self.put_back(unpack(blocks))
 
 
 class Fenced(TrainingError):

@@ -10,11 +10,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fanin_train.replacement.bandwidth import Bandwidths
-from fanin_train.replacement.choice import Rule, choose
-from fanin_train.replacement.cost import LITERAL, Estimate, Options, communication_time
-from fanin_train.replacement.node_types import OF_TRACE
-from fanin_train.replacement.records import Monitor, Node, Task
+from fanin_train.replacement.choice import LITERAL, Estimate, Options, Rule, choose, communication_time
+from fanin_train.replacement.records import OF_TRACE, Bandwidths, Monitor, Node, Task
 
 RING, MAX_IDLE = 8, 12
 LINKS = (1.25e9, 3.125e9, 12.5e9)  # bytes/s

@@ -19,11 +19,27 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from fanin_train.errors import TrainingError
-from fanin_train.staleness.actions import Action, Adopt, Compute, Send, Step, Timer
-from fanin_train.staleness.clocks import NEVER, VectorClock
 from fanin_train.staleness.inbox import Inbox
-from fanin_train.staleness.messages import Contribution, Done, Gradient, Join, Leave, Message, Snapshot, Welcome
-from fanin_train.staleness.rules import Apply, Rules
+from fanin_train.staleness.messages import (
+    NEVER,
+    Action,
+    Adopt,
+    Apply,
+    Compute,
+    Contribution,
+    Done,
+    Gradient,
+    Join,
+    Leave,
+    Message,
+    Rules,
+    Send,
+    Snapshot,
+    Step,
+    Timer,
+    VectorClock,
+    Welcome,
+)
 from fanin_train.staleness.synchronisation import Report, Synchronisation
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 import fanin
 from fanin.errors import FaninError
-from fanin.memory.arena import aligned
+from fanin.memory.buffers import aligned
 from fanin_train.errors import TrainingError
 
 HEADER = 16

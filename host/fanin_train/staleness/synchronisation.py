@@ -7,9 +7,21 @@ order is the smallest that a node has finished, with the parameters of that node
 from collections.abc import Callable
 from typing import NamedTuple
 
-from fanin_train.staleness.actions import Action, Send, SetTimer, Timer
-from fanin_train.staleness.messages import Abort, Commit, Epoch, Message, Refusal, Reply, Request, Snapshot
-from fanin_train.staleness.rules import Rules
+from fanin_train.staleness.messages import (
+    Abort,
+    Action,
+    Commit,
+    Epoch,
+    Message,
+    Refusal,
+    Reply,
+    Request,
+    Rules,
+    Send,
+    SetTimer,
+    Snapshot,
+    Timer,
+)
 
 
 class Report(NamedTuple):

@@ -23,13 +23,9 @@ import numpy as np
 import fanin
 from fanin.errors import PeerLost
 from fanin_train.errors import TrainingError
-from fanin_train.staleness.actions import Action, Compute, Step
-from fanin_train.staleness.checkpoint import Checkpoint
-from fanin_train.staleness.messages import Done, Gradient
+from fanin_train.staleness.messages import Action, Apply, Compute, Done, Gradient, Step, streaming
 from fanin_train.staleness.node import Node
-from fanin_train.staleness.optimisers import Optimiser
-from fanin_train.staleness.replica import Content, Replica
-from fanin_train.staleness.rules import Apply, streaming
+from fanin_train.staleness.replica import Checkpoint, Content, Optimiser, Replica
 from fanin_train.staleness.streams import DONE, HEADER, Streams
 from fanin_train.transfer import share
 

@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 
-from fanin_sim.fabric.links import FRAMING, Link, Rate
-from fanin_sim.fabric.packet_faults import Faults
+from fanin_sim.fabric.links import FRAMING, Faults, Link, Rate
 from fanin_sim.fabric.simulation import Simulation
 from fanin_sim.fabric.topology import Topology
 from fanin_sim.jobs.job import Job, members_of
 from fanin_sim.jobs.message import Message
-from fanin_sim.scenario.link_traffic import traffic_by_level
+from fanin_sim.scenario.report import traffic_by_level
 from fanin_wire.abi import Route
 from fanin_wire.fields import TRANSPORT_SIZE
 from tests.sim.shapes import check_results, joined

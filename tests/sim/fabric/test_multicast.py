@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fanin_sim.fabric.packet_faults import Faults
+from fanin_sim.fabric.links import Faults
 from fanin_sim.fabric.simulation import Simulation
 from fanin_sim.fabric.topology import Topology
 from fanin_sim.jobs.job import Job, members_of

@@ -8,10 +8,10 @@ import pytest
 
 from fanin_sim.findings import Category
 from fanin_sim.fuzz import FuzzTally, campaign, replay, run
+from fanin_sim.fuzz.campaign import Distribution
 from fanin_sim.fuzz.codes import FaultKind
 from fanin_sim.fuzz.plan import Fault, Plan, Profile
 from fanin_sim.fuzz.schedule import ScheduleRunner, describe
-from fanin_sim.fuzz.tally import Distribution
 from fanin_sim.fuzz.trace_format import TraceFormatter
 from fanin_sim.fuzz.workloads import WORKLOADS
 

@@ -7,11 +7,10 @@ import pytest
 
 from fanin_nic.engine.records.accessors import NEVER, U64, engine_at
 from fanin_nic.native.compiled import compiled
-from fanin_sim.fuzz.campaign import explain
+from fanin_sim.fuzz.campaign import explain, shrink
 from fanin_sim.fuzz.codes import FaultKind, Violation
 from fanin_sim.fuzz.plan import ALL_PEERS, Fault, Profile
 from fanin_sim.fuzz.schedule import Outcome, ScheduleRunner
-from fanin_sim.fuzz.shrink import shrink
 from fanin_sim.fuzz.tables import SCOPE
 from fanin_sim.fuzz.workloads import WORKLOADS
 from fanin_sim.kernel.calls import entry_point

@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from fanin_sim.jobs.collectives import COLLECTIVES
-from fanin_sim.jobs.input_data import order_independent
 from fanin_sim.jobs.job import Job
-from fanin_sim.jobs.message import Message
+from fanin_sim.jobs.message import COLLECTIVES, Message, order_independent
 from fanin_wire.abi import ContributorClass, Status, WqeFlag
 from fanin_wire.datatypes import datatype_by_name
 from tests.sim.shapes import LOSSY, ROUGH, SHAPES, Shape, check_completions, check_results, formed, leave

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from fanin_sim.jobs.input_data import order_independent
 from fanin_sim.jobs.job import Job
-from fanin_sim.jobs.message import Message
+from fanin_sim.jobs.message import Message, order_independent
 from fanin_wire.datatypes import datatype_by_name
 from tests.sim.shapes import LOSSY, SHAPES, check_completions, formed, leave
 

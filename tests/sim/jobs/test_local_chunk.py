@@ -5,9 +5,8 @@ import pytest
 from fanin_nic.engine.engine import Limits
 from fanin_sim.fabric.simulation import Simulation
 from fanin_sim.fabric.topology import Topology
-from fanin_sim.jobs.input_data import order_dependent
 from fanin_sim.jobs.job import Job, members_of
-from fanin_sim.jobs.message import Message
+from fanin_sim.jobs.message import Message, order_dependent
 from fanin_wire.abi import LOCAL_CHUNK, Route, Status
 from fanin_wire.datatypes import datatype_by_name
 from tests.sim.shapes import check_results, joined, leave

@@ -8,9 +8,8 @@ import pytest
 from fanin_nic.engine.engine import Limits
 from fanin_sim.fabric.simulation import SMALL_LIMITS, Simulation
 from fanin_sim.fabric.topology import Topology
-from fanin_sim.jobs.input_data import order_independent
 from fanin_sim.jobs.job import Job, Member, members_of
-from fanin_sim.jobs.message import Message
+from fanin_sim.jobs.message import Message, order_independent
 from fanin_wire.abi import Route
 from fanin_wire.datatypes import datatype_by_name
 from tests.sim.shapes import ROUGH, check_completions, check_results, joined

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fanin_nic.engine.engine import Timing
-from fanin_sim.fabric.packet_faults import Faults
+from fanin_sim.fabric.links import Faults
 from fanin_sim.fabric.simulation import Simulation
 from fanin_sim.jobs.job import Job, members_of
 from fanin_sim.jobs.message import Message

@@ -2,11 +2,10 @@
 
 import pytest
 
-from fanin_sim.fabric.packet_faults import Faults
+from fanin_sim.fabric.links import Faults
 from fanin_sim.fabric.topology import Topology
-from fanin_sim.jobs.input_data import order_dependent
 from fanin_sim.jobs.job import Job, members_of
-from fanin_sim.jobs.message import Message
+from fanin_sim.jobs.message import Message, order_dependent
 from fanin_wire.abi import Route
 from fanin_wire.datatypes import datatype_by_name
 from tests.sim.shapes import MIXED, UNEVEN, Shape, joined, leave, simulation_of

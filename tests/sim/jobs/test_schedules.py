@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fanin_sim.fabric.packet_faults import Faults
+from fanin_sim.fabric.links import Faults
 from fanin_sim.fabric.simulation import Simulation
 from fanin_sim.fabric.topology import Topology
-from fanin_sim.jobs.input_data import order_independent
 from fanin_sim.jobs.job import Job, Member, members_of
-from fanin_sim.jobs.message import Message
+from fanin_sim.jobs.message import Message, order_independent
 from fanin_wire import abi
 from fanin_wire.abi import Route, Status
 from fanin_wire.datatypes import DATATYPES, DataType, datatype_by_name

@@ -9,10 +9,10 @@ import pytest
 from fanin_nic.transport.records.tables import REGION, TRANSPORT
 from fanin_sim.findings import Category
 from fanin_sim.rdma import campaign, replay, run
+from fanin_sim.rdma.campaign import RdmaTally
 from fanin_sim.rdma.codes import FaultKind, Violation, WrongRequest
 from fanin_sim.rdma.plan import Plan, Profile, plan_of
 from fanin_sim.rdma.schedule import ScheduleRunner
-from fanin_sim.rdma.tally import RdmaTally
 from fanin_sim.rdma.world import TOPOLOGIES
 
 SEED, SCHEDULES = 5_000, 2_000

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from fanin_sim.scenario.report import MAX_SAMPLES
 from fanin_sim.scenario.runner import ScenarioRun
 from fanin_sim.scenario.scenario import Scenario, ScenarioInvalid
-from fanin_sim.scenario.slot_occupancy import MAX_SAMPLES
 
 LARGE = Scenario(fanout=(4, 8, 8), nodes=256, size=64 << 10, rate=10**11, seed=3)
 SMALL = Scenario(fanout=(2, 3), nodes=6, size=8 << 10, rate=10**10, chunk=1024, slots=16)

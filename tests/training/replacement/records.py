@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from fanin_train.replacement.bandwidth import Bandwidths
-from fanin_train.replacement.records import Monitor, Node, Task
+from fanin_train.replacement.records import Bandwidths, Monitor, Node, Task
 
 PEAKS = {"slow": 4e12, "A100": 19.5e12, "MLU370": 24e12}
 GIGABYTE = 1e9

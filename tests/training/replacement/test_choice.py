@@ -6,10 +6,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanin_train.replacement.bandwidth import UnknownBandwidth, pairs_after_failure, rounds_of
-from fanin_train.replacement.choice import NotFailed, RingLost, Rule, apply, choose, neighbours_of, replace_all, select
-from fanin_train.replacement.cost import LITERAL, Estimate, Options, computation_time
-from fanin_train.replacement.records import Monitor, Node, Task, UnknownNode, UnknownTask, WrongRecord
+from fanin_train.replacement.choice import (
+    LITERAL,
+    Estimate,
+    NotFailed,
+    Options,
+    RingLost,
+    Rule,
+    apply,
+    choose,
+    computation_time,
+    neighbours_of,
+    replace_all,
+    select,
+)
+from fanin_train.replacement.records import (
+    Monitor,
+    Node,
+    Task,
+    UnknownBandwidth,
+    UnknownNode,
+    UnknownTask,
+    WrongRecord,
+    pairs_after_failure,
+    rounds_of,
+)
 from tests.training.replacement.records import cluster, fail
 
 TYPES = st.sampled_from(["slow", "A100", "MLU370"])

@@ -3,8 +3,7 @@
 import pytest
 
 from fanin_train.replacement import simulation
-from fanin_train.replacement.choice import Rule
-from fanin_train.replacement.cost import Options
+from fanin_train.replacement.choice import Options, Rule
 
 FAILURES = 100
 

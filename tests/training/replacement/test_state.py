@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from fanin_train.packing import WrongState, pack, unpack
-from fanin_train.replacement.recovery import Training, WrongWorkers
-from fanin_train.replacement.state import State
+from fanin_train.replacement.recovery import State, Training, WrongWorkers
 
 LEAVES = (
     st.none()

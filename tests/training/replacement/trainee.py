@@ -23,8 +23,7 @@ import numpy as np
 from fanin import Communicator, FaninError, Job
 from fanin.errors import Timeout
 from fanin_train.errors import TrainingError
-from fanin_train.replacement.recovery import FINISHED, Training
-from fanin_train.replacement.rows import exchange
+from fanin_train.replacement.recovery import FINISHED, Training, exchange
 from tests.training.replacement.models import Linear, Model
 from tests.waiting import TORCH_BOUND_S
 

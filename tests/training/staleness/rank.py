@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 import fanin
-from fanin_train.staleness.checkpoint import Checkpoint
-from fanin_train.staleness.optimisers import SGD
-from fanin_train.staleness.simulation.tasks import task
+from fanin_train.staleness.replica import SGD, Checkpoint
+from fanin_train.staleness.simulation.learning import task
 from fanin_train.staleness.trainer import BoundedStaleness
 
 SEED = 5

@@ -12,8 +12,7 @@ import numpy as np
 
 import fanin
 from fanin_train.errors import TrainingError
-from fanin_train.staleness.checkpoint import Checkpoint
-from fanin_train.staleness.optimisers import SGD
+from fanin_train.staleness.replica import SGD, Checkpoint
 from fanin_train.staleness.trainer import BoundedStaleness
 
 

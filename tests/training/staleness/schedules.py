@@ -2,7 +2,7 @@
 
 import random
 
-from fanin_train.staleness.rules import Rules, by_synchronisation, literal, repaired
+from fanin_train.staleness.messages import Rules, by_synchronisation, literal, repaired
 from fanin_train.staleness.simulation.scenario import Events, Network, Pauses, Scenario
 
 FORMS = (literal, by_synchronisation, repaired)

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fanin_train.staleness.clocks import VectorClock
+from fanin_train.staleness.messages import Rules, VectorClock, by_synchronisation, repaired
 from fanin_train.staleness.node import Node
-from fanin_train.staleness.rules import Rules, by_synchronisation, repaired
 from fanin_train.staleness.simulation.cluster import BoundBroken, Cluster
 from fanin_train.staleness.simulation.scenario import Network, Pauses, Scenario
 from tests.training.staleness.schedules import schedule

@@ -9,11 +9,10 @@ from typer.testing import CliRunner
 
 from fanin_tools.cli.app import app
 from fanin_train.errors import TrainingError
-from fanin_train.staleness.checkpoint import Checkpoint
-from fanin_train.staleness.optimisers import SGD
+from fanin_train.staleness.replica import SGD, Checkpoint
 from fanin_train.staleness.simulation.comparison import Comparison
+from fanin_train.staleness.simulation.learning import task
 from fanin_train.staleness.simulation.scenario import Events, Network, Pauses, Scenario
-from fanin_train.staleness.simulation.tasks import task
 
 SHORT = ["train-sim", "--nodes", "3", "--seconds", "4", "--stale", "2", "--model", "softmax", "--local-steps", "4"]
 

@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed: make .venv/.with-torch")
 
 from fanin_train.errors import TrainingError  # noqa: E402
-from fanin_train.staleness.flat_parameters import FlatParameters  # noqa: E402
+from fanin_train.staleness.data_parallel import FlatParameters  # noqa: E402
 
 
 def model(dtype: str = "float32") -> torch.nn.Module:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fanin_train.staleness.rules import forms, literal, repaired
+from fanin_train.staleness.messages import forms, literal, repaired
 from fanin_train.staleness.simulation.cluster import Cluster
 from fanin_train.staleness.simulation.scenario import Network, Scenario
 

@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 from fanin_tools.fabric.generate import Shape
-from fanin_train.staleness.optimisers import SGD
-from fanin_train.staleness.simulation.learning import share, synchronous
-from fanin_train.staleness.simulation.tasks import task
+from fanin_train.staleness.replica import SGD
+from fanin_train.staleness.simulation.learning import share, synchronous, task
 from tests.e2e.fabrics import Bench, assert_released
 from tests.training.staleness.rank import MOMENTUM, RATE, SEED
 from tests.waiting import TORCH_BOUND_S

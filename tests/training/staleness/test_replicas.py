@@ -7,14 +7,11 @@ import numpy as np
 import pytest
 
 from fanin_train.errors import TrainingError
-from fanin_train.staleness.messages import Contribution
-from fanin_train.staleness.optimisers import SGD, Adam, Optimiser
-from fanin_train.staleness.replica import Replica
-from fanin_train.staleness.rules import Apply, Rules, by_synchronisation, literal, repaired
+from fanin_train.staleness.messages import Apply, Contribution, Rules, by_synchronisation, literal, repaired
+from fanin_train.staleness.replica import SGD, Adam, Optimiser, Replica
 from fanin_train.staleness.simulation.cluster import Cluster
-from fanin_train.staleness.simulation.learning import Learner, synchronous
+from fanin_train.staleness.simulation.learning import Learner, Task, synchronous, task
 from fanin_train.staleness.simulation.scenario import Events, Network, Pauses, Scenario
-from fanin_train.staleness.simulation.tasks import Task, task
 
 TASK = task("drawn", "mlp")
 NODES, LAST, SEED = 4, 12, 5

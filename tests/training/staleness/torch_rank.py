@@ -18,7 +18,7 @@ from torch import nn
 
 import fanin
 from fanin_train.staleness.data_parallel import StaleDataParallel
-from fanin_train.staleness.optimisers import Adam
+from fanin_train.staleness.replica import Adam
 
 SEED, INPUTS, CLASSES, ROWS = 5, 12, 4, 16
 

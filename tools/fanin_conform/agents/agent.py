@@ -2,8 +2,7 @@
 
 from typing import Protocol
 
-from fanin_wire.agent import Answer
-from fanin_wire.agent_request import Request
+from fanin_wire.agent import Answer, Request
 
 
 class Agent(Protocol):

@@ -24,13 +24,13 @@ from fanin_wire.agent import (
     Leave,
     Look,
     Post,
+    Request,
     Wait,
     address_of,
     bytes_of,
     code_of,
     data_of,
 )
-from fanin_wire.agent_request import Request
 from fanin_wire.geometry import position_count, segment_length
 
 MEMORY_BYTES = 1 << 20  # of a rank

@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from fanin_wire.agent import MAX_LINE, VERSION, AgentError, Answer, Hello, write_line
-from fanin_wire.agent_request import Request
+from fanin_wire.agent import MAX_LINE, VERSION, AgentError, Answer, Hello, Request, write_line
 
 CONNECT_S, ANSWER_S = 10.0, 30.0
 ENDPOINT = re.compile(r"([^\s:]+):(\d{1,5})")

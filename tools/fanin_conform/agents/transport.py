@@ -10,10 +10,10 @@ import numpy as np
 from fanin_conform.targets.transport import TransportDevice
 from fanin_nic.transport.queue_pairs import AttributesInvalid
 from fanin_wire.abi import RECEIVE_WQE, SEND_WQE
-from fanin_wire.agent import AgentError, Answer, address_of, code_of
-from fanin_wire.agent_request import Request
-from fanin_wire.agent_verbs import (
+from fanin_wire.agent import (
     MAX_MEMORY,
+    AgentError,
+    Answer,
     ConnectQp,
     CreateQp,
     DestroyQp,
@@ -23,7 +23,10 @@ from fanin_wire.agent_verbs import (
     QueryQp,
     ReadMr,
     RegMr,
+    Request,
     WriteMr,
+    address_of,
+    code_of,
 )
 from fanin_wire.rocev2 import Transport as Service
 from fanin_wire.verbs import (

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from fanin_conform.script import verbs_script
 from fanin_conform.verbs.pair import MTU, Pair
 from fanin_conform.verbs.tester import VerbsTester
-from fanin_wire.agent_verbs import REMOTE_RIGHTS
+from fanin_wire.agent import REMOTE_RIGHTS
 from fanin_wire.layers import ImmDt
 
 DATA = bytes(number * 5 % 249 + 1 for number in range(1024))

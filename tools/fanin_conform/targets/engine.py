@@ -12,8 +12,7 @@ from fanin_conform.targets.transport import Sent, TransportDevice
 from fanin_nic.engine import events
 from fanin_nic.engine.engine import Limits, Timing
 from fanin_sim.fabric.device import Device, Packet
-from fanin_wire.agent import Answer, OfVerbs
-from fanin_wire.agent_request import Request
+from fanin_wire.agent import Answer, OfVerbs, Request
 from fanin_wire.fields import FIRST_OFFLOAD_OPCODE, ICRC_SIZE, Opcode
 
 ADDRESS, FIRST = "10.0.0.1", ipaddress.IPv4Address("10.0.1.1")

@@ -7,8 +7,7 @@ from scapy.packet import Packet, Raw
 from fanin_conform.listener import RECEIVE_TIMEOUT_S, Mismatch
 from fanin_conform.verbs.packets import PSN_MASK
 from fanin_conform.verbs.tester import Expected, VerbsTester
-from fanin_wire.agent import Answer
-from fanin_wire.agent_verbs import ConnectQp, CreateQp, PollCq, PostRecv, PostSend, QueryQp, ReadMr, RegMr, WriteMr
+from fanin_wire.agent import Answer, ConnectQp, CreateQp, PollCq, PostRecv, PostSend, QueryQp, ReadMr, RegMr, WriteMr
 from fanin_wire.layers import AETH, BTH, RETH, AtomicETH
 from fanin_wire.rocev2 import CODES, CREDITS_INVALID, Acknowledge, Nak, syndrome
 

@@ -18,9 +18,7 @@ from fanin_conform.targets.target import Frame, Target
 from fanin_conform.verbs import packets
 from fanin_conform.verbs.packets import PSN_MASK, Dissected, as_text
 from fanin_wire import layers
-from fanin_wire.agent import AgentError, Answer
-from fanin_wire.agent_request import Request
-from fanin_wire.agent_verbs import ConnectQp, CreateQp, DestroyQp
+from fanin_wire.agent import AgentError, Answer, ConnectQp, CreateQp, DestroyQp, Request
 from fanin_wire.fields import BTH, DEFAULT_PKEY
 from fanin_wire.rocev2 import CODES
 

@@ -17,7 +17,7 @@ from fanin_tools.launch.collective_call import CollectiveCall
 from fanin_tools.launch.placement import place
 from fanin_tools.launch.worker_pool import WorkerPool
 from fanin_tools.progress import ProgressCallback
-from fanin_tools.stress.faults.link_faults import cut_super_packets, loss, lost, require_loss
+from fanin_tools.stress.faults.fault_kinds import cut_super_packets, loss, lost, require_loss
 
 NODES = 4
 ROUTES = ("tree", "ring")

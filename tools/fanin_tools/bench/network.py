@@ -15,7 +15,7 @@ import numpy as np
 
 from fanin_nic.native import shared_words
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric import loopback, namespaces, state
+from fanin_tools.fabric import namespaces, state
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import NETNS_PREFIX, Plan, Shape
 from fanin_tools.progress import print_progress
@@ -34,7 +34,7 @@ def network(name: str, shape: Shape) -> Iterator[Fabric]:
     if namespaces of this name exist."""
     plan = Plan(name, shape)
     if not shape.netns:
-        with loopback.reserved(plan) as fabric:
+        with namespaces.reserved(plan) as fabric:
             yield fabric
         return
     fabric = plan.at(NETNS_PREFIX)

@@ -13,7 +13,7 @@ from fanin_tools.bench import mpi_shim, peers
 from fanin_tools.bench.peers import Peer
 from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.launch import mpi_compiler
+from fanin_tools.launch import mpirun
 from fanin_tools.progress import ProgressCallback
 from fanin_tools.quantities import counted, render_size
 from fanin_wire.installation import make_command
@@ -70,7 +70,7 @@ def measure(
     for peer, binaries in present:
         with tempfile.TemporaryDirectory(prefix="fanin-streams-") as place:
             remedy = f"install a C compiler, and the peers anew: {make_command('peers')}"
-            program = mpi_compiler.build(str(binaries / "mpiexec"), SOURCE, Path(place) / "program", remedy)
+            program = mpirun.build(str(binaries / "mpiexec"), SOURCE, Path(place) / "program", remedy)
             for count in ranks:
                 progress(f"{peer.title}, {counted(count, 'rank')} ...")
                 rows += _measure(running, peer, binaries, program, count, sizes, forced)

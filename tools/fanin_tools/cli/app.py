@@ -18,9 +18,8 @@ from fanin_tools.cli.dissector import dissector
 from fanin_tools.cli.doctor import doctor
 from fanin_tools.cli.handoff import handoff
 from fanin_tools.cli.help import DEVICES, INSIGHT, PROGRAMS, SERVERS, TRIALS, App
-from fanin_tools.cli.libraries import nccl_lib, sharp_prefix, verbs_lib
+from fanin_tools.cli.libraries import mpi_lib, nccl_lib, sharp_prefix, verbs_lib
 from fanin_tools.cli.matrix import matrix
-from fanin_tools.cli.mpi_lib import mpi_lib
 from fanin_tools.cli.run import run
 from fanin_tools.cli.sim import sim
 from fanin_tools.cli.soak import soak

@@ -7,7 +7,7 @@ import msgspec
 import typer
 
 from fanin_tools.cli import files, options
-from fanin_tools.cli.fabric_options import FabricOptions
+from fanin_tools.cli.fabric import FabricOptions
 from fanin_tools.cli.output import print_json, print_table, reporting
 from fanin_tools.errors import UsageError
 from fanin_tools.progress import print_progress

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fanin_tools.cli import options
-from fanin_tools.cli.fabric_options import FabricOptions, with_fabric_options
+from fanin_tools.cli.fabric import FabricOptions, with_fabric_options
 from fanin_tools.cli.output import print_json, reporting
 from fanin_tools.progress import print_progress
 from fanin_tools.quantities import parse_size

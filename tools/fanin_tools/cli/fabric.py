@@ -1,27 +1,174 @@
-"""`fanin fabric up|status|restart|drain|down`."""
+"""`fanin fabric up|status|restart|drain|down|check|job`, and the options that describe a fabric."""
 
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from fanin_tools.cli import fabric_hosts, options
-from fanin_tools.cli.fabric_options import FabricOptions, with_fabric_options
+from fanin_tools.cli import options
 from fanin_tools.cli.help import App
-from fanin_tools.cli.output import print_json, report, reporting
+from fanin_tools.cli.output import print_json, print_table, report, reporting
 from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.progress import print_progress, steady
 from fanin_tools.quantities import render_size
+from fanin_wire.limits import DEFAULT_DETECTION
 
 app = App(no_args_is_help=True, help="Devices and links on this machine; `check` and `job`: on several hosts.")
-
-DEFAULTS = FabricOptions()
 STATUS_COLUMNS = (
     *("device", "address", "pid", "state", "leased", "jobs"),
     *("requests", "segments", "sent", "received"),  # requests of ranks, segments of messages: what the device has done
 )
 WIDE, WIDE_COLUMNS = 100, ("pid", "leased")  # columns of lines with so many characters
 LEFT_COLUMNS = ("device", "address", "state")
+
+
+if TYPE_CHECKING:
+    from fanin_tools.fabric.generate import Shape
+
+R = TypeVar("R")
+DEFAULT_NODES = 4
+
+
+@dataclass(frozen=True)
+class FabricOptions:
+    """As typer reads them, in the order of the help."""
+
+    nodes: options.Nodes = None
+    ranks_per_node: options.RanksPerNode = None
+    fanout: options.Fanout = ""
+    plain_leaves: options.PlainLeaves = False
+    direct: options.Direct = False
+    netns: options.Netns = False
+    rate: options.Rate = ""
+    lanes: options.Lanes = None
+    detection: options.Detection = DEFAULT_DETECTION
+    multicast: options.Multicast = True
+    switch: options.Switch = "software"
+
+    def shape(self) -> Shape:
+        """Raises UsageError for a fanout that is not a product."""
+        from fanin_tools.fabric.generate import Shape
+
+        levels = _levels(self.fanout)
+        nodes = self.nodes or (math.prod(levels) if levels else DEFAULT_NODES)
+        ranks = self.ranks_per_node or Shape.ranks_per_node
+        return Shape(**asdict(self) | {"nodes": nodes, "ranks_per_node": ranks, "fanout": levels})
+
+
+def _levels(fanout: str) -> tuple[int, ...]:
+    numbers = fanout.split("x") if fanout else []
+    if not all(number.isdecimal() for number in numbers):
+        raise UsageError(f"--fanout {fanout!r} is not a product", "write numbers with x between them, as in 2x2x2")
+    return tuple(map(int, numbers))
+
+
+def with_fabric_options(command: Callable[..., R]) -> Callable[..., R]:
+    """Decorate a subcommand: typer sees the fields of its parameter `fabric`, a FabricOptions, as single options, with
+    the parameter's default as their defaults."""
+    signature = inspect.signature(command, eval_str=True)
+    hints = get_type_hints(FabricOptions, include_extras=True)
+    names = [field.name for field in fields(FabricOptions)]
+
+    @functools.wraps(command)
+    def wrapped(**given: Any) -> R:
+        return command(fabric=FabricOptions(**{name: given.pop(name) for name in names}), **given)
+
+    def option(name: str, default: FabricOptions) -> inspect.Parameter:
+        kind = inspect.Parameter.KEYWORD_ONLY
+        return inspect.Parameter(name, kind, default=getattr(default, name), annotation=hints[name])
+
+    parameters = []
+    for parameter in signature.parameters.values():
+        if parameter.name == "fabric":
+            parameters += [option(name, parameter.default) for name in names]
+        else:
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+    wrapped.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return wrapped
+
+
+if TYPE_CHECKING:
+    from fanin_tools.hosts.check import Report
+    from fanin_tools.hosts.description import Hosts
+
+SSH = "ssh -o BatchMode=yes {host}"
+COLUMNS = ("host", "device", "address", "MTU", "version", "state")
+
+HostsFile = Annotated[Path, typer.Argument(metavar="HOSTS", help="TOML file: the hosts, their NICs, the switches.")]
+
+
+@reporting
+def check(
+    hosts: HostsFile,
+    launch: Annotated[str, typer.Option(help="How to start a command on a host.")] = SSH,
+    python: Annotated[
+        str, typer.Option(metavar="PATH", help="Interpreter with Fanin there. Default: as here.", show_default=False)
+    ] = sys.executable,
+    json_output: options.Json = False,
+) -> None:
+    """Check devices on several hosts, the paths between them, and an allreduce. Exit code 1: something is wrong."""
+    from fanin_tools.hosts import description
+    from fanin_tools.hosts.check import Check
+    from fanin_tools.hosts.session import Session
+
+    described = description.read(hosts)
+    with Session(described.names, launch, python) as session:
+        found = Check(described, session, print_progress).run()
+    names = ", ".join(dict.fromkeys(finding.host for finding in found.findings))
+    failure = ToolError("HOSTS_DIFFER", f"wrong: {names}", "see each above; docs/several-hosts.md") if names else None
+    if json_output:
+        print_json(
+            {
+                "devices": found.devices,
+                "findings": found.findings,
+                "path": found.path,
+                "error": failure and failure.as_dict(),
+            }
+        )
+    else:
+        _print(described, found)
+    if failure:
+        print_progress(f"fanin: {failure}")
+        raise typer.Exit(failure.exit_code)
+
+
+def _print(described: Hosts, found: Report) -> None:
+    rows = []
+    for device in described.devices():
+        said = found.devices.get(device.address, {})
+        state = "answers" if said else "does not answer"
+        about = [str(said.get("mtu", "")), str(said.get("version", ""))]
+        rows.append([device.host, device.kind, device.address, *about, state])
+    print_table("devices", COLUMNS, rows)
+    for finding in found.findings:
+        print(finding)
+    if found.path:
+        print(f"allreduce over {len(described.hosts)} hosts: every bit is right; {found.path}")
+
+
+@reporting
+def job(
+    hosts: HostsFile,
+    ranks_per_host: Annotated[
+        int, typer.Option(min=1, max=options.MAX_CHILDREN, help="Ranks on each host, in the order of the file.")
+    ] = 1,
+) -> None:
+    """Print the description of a new job over hosts: the file that FANIN_JOB names, for one run of a program."""
+    from fanin_tools.hosts import description
+
+    print(description.read(hosts).job(ranks_per_host).to_text(), end="")
+
+
+DEFAULTS = FabricOptions()
 
 
 @app.command()
@@ -186,5 +333,5 @@ def down(name: options.Name = "default", json_output: options.Json = False) -> N
         print(f"fabric {name} is down" if present else f"fabric {name} was not up")
 
 
-app.command()(fabric_hosts.check)
-app.command()(fabric_hosts.job)
+app.command()(check)
+app.command()(job)

@@ -15,8 +15,8 @@ from fanin_tools.progress import print_progress
 from fanin_tools.quantities import counted, parse_rate, parse_size, render_size, render_time
 
 if TYPE_CHECKING:
-    from fanin_cluster.handoff.cost import Cost
     from fanin_cluster.handoff.plan import Plan
+    from fanin_cluster.handoff.rehearsal import Cost
 
 BITS = 8
 
@@ -40,9 +40,8 @@ def handoff(
     json_output: options.Json = False,
 ) -> None:
     """Show the plan of a hand-off: links, stripes, bytes of every stage, predicted time."""
-    from fanin_cluster.handoff.cost import chosen_chunks, cost, naive_seconds
-    from fanin_cluster.handoff.plan import plan_handoff
-    from fanin_cluster.handoff.selection import HandoffInvalid
+    from fanin_cluster.handoff.plan import HandoffInvalid, plan_handoff
+    from fanin_cluster.handoff.rehearsal import chosen_chunks, cost, naive_seconds
 
     nic_rate, inside_rate = parse_rate(nic) / BITS, parse_rate(inside) / BITS
     if not (nic_rate and inside_rate):

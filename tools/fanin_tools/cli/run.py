@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fanin_tools.cli import options
-from fanin_tools.cli.fabric_options import DEFAULT_NODES, FabricOptions
+from fanin_tools.cli.fabric import DEFAULT_NODES, FabricOptions
 from fanin_tools.cli.output import print_json, reporting
 from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.progress import print_progress
@@ -112,7 +112,7 @@ def run(
 
 def _refuse_remote_devices() -> None:
     """The ranks would run on, and use, devices of this host, whatever FANIN_SOCKET says."""
-    from fanin_tools.fabric.remote_addresses import remote_addresses
+    from fanin_tools.fabric.tree import remote_addresses
 
     if addresses := remote_addresses(os.environ.get("FANIN_SOCKET", "")):
         cause = f"FANIN_SOCKET is {addresses[0]}, and fanin run starts ranks on devices of this host alone"

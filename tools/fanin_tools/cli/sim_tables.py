@@ -2,8 +2,7 @@
 
 from rich.table import Table
 
-from fanin_sim.scenario.link_traffic import ByteRange, LevelTraffic
-from fanin_sim.scenario.report import Report
+from fanin_sim.scenario.report import ByteRange, LevelTraffic, Report
 from fanin_sim.scenario.scenario import Scenario
 from fanin_tools.quantities import render_size, render_time
 

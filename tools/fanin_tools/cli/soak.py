@@ -83,8 +83,8 @@ def _soak(minutes: float, seed: int, kinds: tuple[str, ...]) -> Tally:
 def _print(tally: Tally) -> None:
     from rich.console import Console
 
-    from fanin_tools.stress.soak import report
+    from fanin_tools.stress.soak import run
 
-    Console().print(report.table(tally))
-    for line in report.findings(tally):
+    Console().print(run.table(tally))
+    for line in run.findings(tally):
         print(line)

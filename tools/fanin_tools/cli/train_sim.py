@@ -49,10 +49,10 @@ def train_sim(
 ) -> None:
     """Compare synchronous training, bounded staleness, no bound, and local SGD: losses at equal time and samples."""
     from fanin_train.errors import TrainingError
-    from fanin_train.staleness.optimisers import SGD
+    from fanin_train.staleness.replica import SGD
     from fanin_train.staleness.simulation.comparison import Comparison
+    from fanin_train.staleness.simulation.learning import task
     from fanin_train.staleness.simulation.scenario import Events, Network, Pauses, Scenario
-    from fanin_train.staleness.simulation.tasks import task
 
     if pictures is not None:
         _require_matplotlib()
@@ -129,7 +129,7 @@ def _print_outcomes(outcomes: list[Outcome], target: float) -> None:
 def _print_forms(scenario: Scenario, stale_max: int, json_output: bool) -> None:
     from dataclasses import replace
 
-    from fanin_train.staleness.rules import forms
+    from fanin_train.staleness.messages import forms
     from fanin_train.staleness.simulation.cluster import Cluster
     from fanin_train.staleness.simulation.scenario import Network, Pauses
 

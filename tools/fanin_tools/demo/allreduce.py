@@ -13,8 +13,7 @@ from fanin_tools.fabric.tree import Tree
 from fanin_tools.launch import job_file
 from fanin_tools.launch.collective_call import CollectiveCall
 from fanin_tools.launch.placement import Placement, place
-from fanin_tools.launch.replies import count_wrong_elements, elapsed_seconds
-from fanin_tools.launch.worker_pool import WorkerPool
+from fanin_tools.launch.worker_pool import WorkerPool, count_wrong_elements, elapsed_seconds
 from fanin_tools.progress import ProgressCallback
 from fanin_tools.quantities import counted
 from fanin_wire.datatypes import UnsupportedDataType, datatype_by_name

@@ -8,8 +8,7 @@ from fanin_tools.demo.section_result import SectionResult
 from fanin_tools.launch import job_file
 from fanin_tools.launch.collective_call import BARRIER, COLLECTIVES, UNDIVIDED, CollectiveCall, DataLayout
 from fanin_tools.launch.placement import Placement
-from fanin_tools.launch.replies import count_wrong_elements, elapsed_seconds
-from fanin_tools.launch.worker_pool import WorkerPool
+from fanin_tools.launch.worker_pool import WorkerPool, count_wrong_elements, elapsed_seconds
 from fanin_tools.progress import ProgressCallback
 from fanin_tools.quantities import counted
 from fanin_wire.datatypes import DATATYPES

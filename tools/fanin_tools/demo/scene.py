@@ -18,8 +18,7 @@ from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.launch import job_file
 from fanin_tools.launch.collective_call import DataLayout
 from fanin_tools.launch.placement import Placement
-from fanin_tools.launch.replies import elapsed_seconds
-from fanin_tools.launch.worker_pool import WorkerPool
+from fanin_tools.launch.worker_pool import WorkerPool, elapsed_seconds
 from fanin_tools.progress import ProgressCallback
 from fanin_wire.settings import JobSettings
 

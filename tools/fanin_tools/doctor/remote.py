@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 from fanin_tools.doctor.check import CheckResult, Level
-from fanin_tools.fabric.remote_addresses import remote_addresses
+from fanin_tools.fabric.tree import remote_addresses
 
 SECONDS = 10.0  # for a request without data, which waits for no other rank
 ENABLES = "programs with this FANIN_SOCKET"

@@ -1,4 +1,4 @@
-"""A fabric: its devices and the links between them.
+"""A fabric: its devices and the links between them, and the differences of two in words.
 
 Kinds of fabric differ in links only: a tree of switches with NICs as leaves, or NICs in a cycle. A job's route (tree,
 ring or local) is chosen for each job. The types bound single settings; `checks` and `tree` check settings together.
@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from fanin_tools.errors import UsageError
 from fanin_tools.quantities import counted
-from fanin_wire import limits
+from fanin_wire import limits, settings
 from fanin_wire.abi import MAX_CHILDREN
 from fanin_wire.settings import (
     RAW_SUFFIX,
@@ -35,6 +35,9 @@ from fanin_wire.settings import (
 SOFTWARE: Final = "software"  # models of a switch
 RTL: Final = "rtl"
 RTL_MTU = 1500  # the switch in Verilog takes segments of 1 KiB
+SHOWN = 4  # differences that are spelt out
+ADDRESSES = ("address", "group")  # fields of a device
+KINDS = {"nic": "NICs", "switch": "switches"}
 
 
 class DescriptionError(UsageError):
@@ -141,3 +144,46 @@ def summary(fabric: Fabric) -> str:
     if plain:
         parts.append(counted(plain, "plain switch"))
     return ", ".join(parts) if fabric.switches else f"{parts[0]} on direct links"
+
+
+def describe(present: Fabric, asked: Fabric) -> str:
+    """The settings in which `present` differs from `asked`, for an error."""
+    found = list(dict.fromkeys(_differences(present, asked)))
+    more = f", and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    return ", ".join(found[:SHOWN]) + more or "the order of its devices"
+
+
+def _differences(present: Fabric, asked: Fabric) -> Iterator[str]:
+    for key in ("mtu", "netns", "lanes", "detection"):
+        yield from _one(key, getattr(present, key), getattr(asked, key))
+    yield from _one("number of NICs", len(present.nics), len(asked.nics))
+    yield from _one("number of switches", len(present.switches), len(asked.switches))
+    yield from _device_differences(present, asked)
+    yield from _link_differences(present, asked)
+
+
+def _link_differences(present: Fabric, asked: Fabric) -> Iterator[str]:
+    rates = {link.ends: link.rate or "unshaped" for link in present.links}
+    others = {link.ends: link.rate or "unshaped" for link in asked.links}
+    devices = {device.name for device in present.devices}
+    if rates.keys() != others.keys() and devices == {device.name for device in asked.devices}:
+        yield "which devices are linked"
+    for ends, rate in rates.items():
+        if ends in others:
+            yield from _one("rate of links", rate, others[ends])
+
+
+def _device_differences(present: Fabric, asked: Fabric) -> Iterator[str]:
+    """Of devices in both; without addresses if only one is in namespaces. The caller removes repetitions."""
+    others = {device.name: device for device in asked.devices}
+    compared = [name for name in settings.fields(Device) if present.netns == asked.netns or name not in ADDRESSES]
+    for device in present.devices:
+        if device.name in others:
+            for name in compared:
+                what = f"{name} of {KINDS[device.kind]}"
+                yield from _one(what, getattr(device, name), getattr(others[device.name], name))
+
+
+def _one(what: str, present: object, asked: object) -> Iterator[str]:
+    if present != asked:
+        yield f"{what} {present} (asked: {asked})"

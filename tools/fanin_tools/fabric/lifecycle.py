@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fanin_tools.errors import ToolError, UsageError
-from fanin_tools.fabric import daemons, device_query, differences, generate, loopback, namespaces, state
+from fanin_tools.fabric import daemons, description, device_query, generate, namespaces, state
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.generate import Plan
 from fanin_tools.fabric.processes import ProcessIdentity, terminate
@@ -72,7 +72,7 @@ def _addressed(wanted: Fabric | Plan) -> Iterator[Fabric]:
     elif wanted.shape.netns:
         yield wanted.at(generate.NETNS_PREFIX)
     else:
-        with loopback.reserved(wanted) as fabric:
+        with namespaces.reserved(wanted) as fabric:
             yield fabric
 
 
@@ -155,7 +155,7 @@ def _refuse_incomplete(folder: FabricState) -> None:
 def _same_or_refuse(folder: FabricState, present: Fabric, wanted: Fabric | Plan) -> Running:
     asked = wanted.with_addresses_of(present) if isinstance(wanted, Plan) else wanted
     if present != asked:
-        cause = f"fabric {wanted.name} is up and differs: {differences.describe(present, asked)}"
+        cause = f"fabric {wanted.name} is up and differs: {description.describe(present, asked)}"
         raise ToolError("FABRIC_DIFFERS", cause, f"fanin fabric down --name {wanted.name}, or choose another --name")
     return Running(present, folder)
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fanin_tools.errors import ToolError
-from fanin_tools.fabric import description_file, uplinks_file
+from fanin_tools.fabric import description_file, tree
 from fanin_tools.fabric.checks import check_name
 from fanin_tools.fabric.description import Fabric
 from fanin_tools.fabric.processes import ProcessIdentity
@@ -102,7 +102,7 @@ class FabricState:
         with writing(self.folder):
             self.folder.mkdir(mode=0o700, exist_ok=True)
         self._write("fabric.toml", description_file.render(fabric))
-        self._write(uplinks_file.NAME, uplinks_file.render(fabric))
+        self._write(tree.NAME, tree.render(fabric))
 
     def description(self) -> Fabric | None:
         """None if a crash came before it was written."""

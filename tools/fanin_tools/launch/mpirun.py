@@ -8,15 +8,17 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from fanin.mpi import library_path
-from fanin_tools.errors import UsageError
+from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.processes import end_with_caller
 from fanin_tools.launch.launcher import TO_STANDARD_OUTPUT, Output
 from fanin_tools.launch.placement import Placement
 from fanin_tools.progress import BEAT_SECONDS
 
+COMPILER = "mpicc"
 LAUNCHER = "mpirun"
 ALLOWS_ROOT = "--allow-run-as-root"
 PROBE_TIMEOUT_SECONDS = 30.0  # to find out a version
@@ -24,6 +26,23 @@ VERSIONS = {"Open MPI": r"\((?:Open MPI|OpenRTE)\) (\S+)", "MPICH": r"HYDRA.*?Ve
 # Lets Open MPI 4 and 5 start more ranks than the machine has cores, unless the user has other settings.
 OVERSUBSCRIBE = {"OMPI_MCA_rmaps_base_oversubscribe": "1", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
 NAMESPACES = "let an mpirun enter them (fanin mpi-lib --launch-agent, docs/mpi.md), or leave out --netns"
+
+
+def build(launcher: str, source: Path, program: Path, remedy: str) -> Path:
+    """Compile `source` with the compiler beside a launcher; the program's path.
+
+    Raises UsageError NO_PROGRAM, with `remedy`, if there is no such compiler; ToolError BUILD_FAILED, with its first
+    lines.
+    """
+    path = Path(shutil.which(launcher_words(launcher)[0]) or "").absolute()
+    beside = path.with_name(COMPILER + path.suffix)  # Debian has mpirun.mpich and mpicc.mpich
+    if not os.access(beside, os.X_OK):
+        raise UsageError(f"there is no {beside.name} beside {path}", remedy, name="NO_PROGRAM")
+    done = subprocess.run([beside, "-O2", source, "-o", program], capture_output=True, text=True)
+    if done.returncode:
+        said = " ".join((done.stdout + done.stderr).split())[:300]
+        raise ToolError("BUILD_FAILED", f"{beside}: {said}", remedy)
+    return program
 
 
 def command_line(running: Running, placement: Placement, launcher: str, command: Sequence[str]) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fanin_tools.errors import ToolError, UsageError
 from fanin_tools.fabric.lifecycle import Running
-from fanin_tools.launch import mpi_compiler, mpirun
+from fanin_tools.launch import mpirun
 from fanin_tools.launch.launcher import Output
 from fanin_tools.launch.placement import Placement
 
@@ -32,7 +32,7 @@ def build(launcher: str, folder: Path) -> Path:
     source = folder / "program.c"
     source.write_text(PROGRAM)
     remedy = "name a program of that MPI: fanin tune -- ./program"
-    return mpi_compiler.build(launcher, source, folder / "program", remedy)
+    return mpirun.build(launcher, source, folder / "program", remedy)
 
 
 def measure(

@@ -5,10 +5,23 @@ import random
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from fanin_train.staleness.actions import Action, Adopt, Compute, Send, SetTimer, Step
-from fanin_train.staleness.messages import Commit, Contribution, Gradient, Message, Reply, Request, Welcome
+from fanin_train.staleness.messages import (
+    Action,
+    Adopt,
+    Commit,
+    Compute,
+    Contribution,
+    Gradient,
+    Message,
+    Reply,
+    Request,
+    Rules,
+    Send,
+    SetTimer,
+    Step,
+    Welcome,
+)
 from fanin_train.staleness.node import Node
-from fanin_train.staleness.rules import Rules
 from fanin_train.staleness.simulation.scenario import Scenario
 
 

@@ -8,13 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from fanin_train.errors import TrainingError
-from fanin_train.staleness.messages import Contribution
-from fanin_train.staleness.optimisers import Optimiser
-from fanin_train.staleness.rules import Rules, streaming
+from fanin_train.staleness.messages import Contribution, Rules, streaming
+from fanin_train.staleness.replica import Optimiser
 from fanin_train.staleness.simulation.cluster import Cluster, Interval, duration
-from fanin_train.staleness.simulation.learning import Learner
+from fanin_train.staleness.simulation.learning import Learner, Task
 from fanin_train.staleness.simulation.scenario import Scenario
-from fanin_train.staleness.simulation.tasks import Task
 
 BATCH = 32  # images of one gradient
 UNBOUNDED = 1 << 30

@@ -9,7 +9,7 @@ from fanin_tools.fabric import device_query
 from fanin_tools.fabric.description import Device
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.processes import ProcessIdentity
-from fanin_tools.stress.faults.process_faults import open_descriptors
+from fanin_tools.stress.faults.fault_kinds import open_descriptors
 
 RELEASE_SECONDS = 20.0
 POLL_SECONDS = 0.05

@@ -24,9 +24,18 @@ from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.processes import ProcessIdentity
 from fanin_tools.launch import job_file
 from fanin_tools.stress.faults import looping_rank
-from fanin_tools.stress.faults.fault_kinds import BRIEF_SECONDS, DETECTION_SECONDS, KINDS, NODES, FaultKind, is_of_rank
-from fanin_tools.stress.faults.link_faults import cut_super_packets, lost
-from fanin_tools.stress.faults.process_faults import frozen, kill
+from fanin_tools.stress.faults.fault_kinds import (
+    BRIEF_SECONDS,
+    DETECTION_SECONDS,
+    KINDS,
+    NODES,
+    FaultKind,
+    cut_super_packets,
+    frozen,
+    is_of_rank,
+    kill,
+    lost,
+)
 from fanin_tools.stress.faults.rank_threads import RanksHang, describe, job, run_ranks, socket_of
 from fanin_tools.stress.faults.reduction import REPEAT, ReductionProgress, reduce
 from fanin_tools.stress.faults.resource_leaks import ResourceGrowth, devices_holding_resources

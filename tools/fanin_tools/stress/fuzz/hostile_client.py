@@ -1,10 +1,14 @@
-"""A client that breaks all rules: in messages, descriptors, rings and requests, and by its end."""
+"""A client of a device that breaks all rules: in messages, descriptors, rings and requests.
+
+Members come from the dtypes of `fanin_wire.abi`, so a new member needs no change here.
+"""
 
 import contextlib
+import fcntl
 import mmap
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
@@ -12,18 +16,122 @@ import numpy as np
 
 from fanin_nic.hostif.rings import PRODUCER
 from fanin_nic.native import shared_words
-from fanin_tools.stress.fuzz import file_descriptors
-from fanin_tools.stress.fuzz.record_mutation import corrupt
 from fanin_tools.stress.tally import Tally, Work
 from fanin_wire import abi
 from fanin_wire.abi import Access, MessageType
 
+PAGE = 4096
+BOUNDARY_VALUES = (
+    0,
+    1,
+    2,
+    7,
+    63,
+    64,
+    255,
+    256,
+    4095,
+    4096,
+    4097,
+    1 << 15,
+    1 << 16,
+    1 << 31,
+    (1 << 32) - 1,
+    1 << 47,
+    1 << 63,
+)
 REPLY_SECONDS = 20.0  # a running device replies within this time
 HOSTILE_REPLY_SECONDS = 0.2  # for a client that attacks
 REPLY_BYTES = 1 << 18
-LENGTH = 4 * file_descriptors.PAGE
+LENGTH = 4 * PAGE
 READ_WRITE = int(Access["READ"] | Access["WRITE"])
 REQUESTS = {"ATTACH": abi.MESSAGE, "STATUS": abi.MESSAGE, "REGISTER": abi.REGISTER, "DEREGISTER": abi.REGISTER}
+
+
+def memfd(seals: int = fcntl.F_SEAL_SHRINK, length: int = 4 * PAGE, flags: int = 0) -> int:
+    """With seals. flags: of memfd_create(2)."""
+    made = os.memfd_create("fanin-hostile", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING | flags)
+    with contextlib.suppress(OSError):  # the machine may have no huge pages
+        os.ftruncate(made, length)
+    fcntl.fcntl(made, fcntl.F_ADD_SEALS, seals)
+    return made
+
+
+def path(name: str, flags: int = os.O_RDWR) -> Callable[[], int]:
+    """A function that opens the file `name`."""
+    return lambda: os.open(name, flags | os.O_CLOEXEC)
+
+
+def pipe_end() -> int:
+    reader, writer = os.pipe()
+    os.close(writer)
+    return reader
+
+
+KINDS: dict[str, Callable[[], int]] = {
+    "sealed": memfd,
+    "unsealed": lambda: memfd(seals=0),
+    "read-only": lambda: memfd(seals=fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_WRITE),
+    "empty": lambda: memfd(length=0),
+    "huge pages": lambda: memfd(flags=os.MFD_HUGETLB, length=2 << 20),
+    "process memory": path("/proc/self/mem"),
+    "memory to look at": path("/proc/self/mem", os.O_RDONLY),
+    "bare path": path("/proc/self/mem", os.O_PATH),
+    "zeros": path("/dev/zero"),
+    "nothing": path("/dev/null"),
+    "folder": path("/", os.O_RDONLY | os.O_DIRECTORY),
+    "score": path("/proc/self/oom_score_adj"),
+    "pipe": pipe_end,
+    "socket": lambda: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).detach(),
+    "event": lambda: os.eventfd(0),
+}
+
+
+@contextlib.contextmanager
+def opened(kinds: list[str]) -> Iterator[list[int]]:
+    """Open descriptors of these kinds for the time of the block, without kinds that this machine lacks."""
+    made: list[int] = []
+    try:
+        for kind in kinds:
+            with contextlib.suppress(OSError):
+                made.append(KINDS[kind]())
+        yield made
+    finally:
+        for descriptor in made:
+            os.close(descriptor)
+
+
+def members(dtype: np.dtype, start: int = 0) -> list[tuple[int, int]]:
+    """(offset, bytes) of every number in a dtype, also in nested records and arrays."""
+    if dtype.subdtype:
+        inner, shape = dtype.subdtype
+        count = int(np.prod(shape))
+        return [place for n in range(count) for place in members(inner, start + n * inner.itemsize)]
+    if dtype.names:
+        fields = (dtype.fields[name] for name in dtype.names)  # type: ignore[index]
+        return [place for inner, offset, *_ in fields for place in members(inner, start + offset)]
+    return [(start, dtype.itemsize)]
+
+
+def boundary_number(random: Random, size: int) -> bytes:
+    """A boundary value of `size` bytes, or any."""
+    bound = 1 << 8 * size
+    value = random.choice(
+        (random.choice(BOUNDARY_VALUES), bound - 1 - random.choice(BOUNDARY_VALUES), random.getrandbits(8 * size))
+    )
+    return (value % bound).to_bytes(size, "little")
+
+
+def corrupt(random: Random, record: np.ndarray, most: int = 3) -> np.ndarray:
+    """A copy of one record with up to `most` corrupt members."""
+    data = bytearray(record.tobytes())
+    places = members(record.dtype)
+    for _ in range(random.randint(0, most)):
+        offset, size = random.choice(places)
+        data[offset : offset + size] = boundary_number(random, size)
+    return np.frombuffer(bytes(data), record.dtype, count=1).copy()
+
+
 REQUESTS |= dict.fromkeys(("CREATE_CQ", "CREATE_QP", "DESTROY_QP", "DESTROY_CQ", "LEAVE"), abi.QUEUE)
 REQUESTS |= {"JOIN": abi.JOIN}
 REQUESTS |= dict.fromkeys(("CREATE_ORDINARY_QP", "DESTROY_ORDINARY_QP"), abi.ORDINARY_QP)
@@ -104,7 +212,7 @@ class HostileClient:
     def prepare_valid_state(self) -> None:
         """Attach, register, create queues and join a job, so that later requests pass the first checks."""
         self.ask(message("ATTACH").tobytes())
-        with file_descriptors.opened(["sealed"]) as passed:
+        with opened(["sealed"]) as passed:
             reply = self.ask(message("REGISTER", address=4096, length=LENGTH, access=READ_WRITE).tobytes(), passed)
         if len(reply) == abi.REGISTER.itemsize:
             self._lkey = int(np.frombuffer(reply, abi.REGISTER, count=1)[0]["lkey"])
@@ -121,8 +229,8 @@ class HostileClient:
         kind = self._random.choice(list(REQUESTS))
         valid = local_job(self._jid) if kind == "JOIN" else message(kind, tag=self._random.randrange(9))
         data = corrupt(self._random, valid).tobytes()
-        kinds = self._random.choices(list(file_descriptors.KINDS), k=self._random.choice((0, 0, 1, 1, 2, 9)))
-        with file_descriptors.opened(kinds) as passed:
+        kinds = self._random.choices(list(KINDS), k=self._random.choice((0, 0, 1, 1, 2, 9)))
+        with opened(kinds) as passed:
             self._send(data[: self._random.choice((len(data), len(data), len(data) - 4))], passed)
 
     def _send(self, data: bytes, passed: list[int] | None = None) -> None:

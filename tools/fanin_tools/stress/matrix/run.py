@@ -9,8 +9,7 @@ from typing import Any
 from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.launch import job_file
 from fanin_tools.launch.collective_call import CollectiveCall
-from fanin_tools.launch.replies import first_failure, wrong_elements
-from fanin_tools.launch.worker_pool import WorkerPool
+from fanin_tools.launch.worker_pool import WorkerPool, first_failure, wrong_elements
 from fanin_tools.progress import ProgressCallback
 from fanin_tools.quantities import counted
 from fanin_tools.stress.matrix.combinations import call_of

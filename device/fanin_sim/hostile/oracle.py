@@ -1,4 +1,4 @@
-"""The judge: what a device must do with a packet, by the rules of the specification and not by the device's code.
+"""The oracle: what a device must do with a packet, by the rules of the specification alone.
 
 It reads the state of the queue pair before the packet from the device, and says under which name the packet is counted,
 and which requests end how. It writes the expected bytes to the shadow of the memory.
