@@ -12,6 +12,7 @@ from numba.core.caching import CacheImpl
 
 from fanin_nic.native.cache import ENVIRONMENT_VARIABLE, can_be_written, choose_cache_folder, completion_mark
 from fanin_nic.native.cpu import processor, use_wide_registers
+from fanin_nic.native.enumerations import compile_as_integers
 from fanin_nic.native.libraries import EntryCompiler, InternalCompiler
 from fanin_nic.native.loading import load_alone
 from fanin_nic.native.memory import type_of
@@ -41,6 +42,7 @@ config.CACHE_LOCATOR_CLASSES = ", ".join(
     ["fanin_nic.native.locator.PackageLocator", *(locator.__name__ for locator in CacheImpl._locator_classes)]
 )
 OPTIONS = {"nogil": True, "error_model": "numpy"}
+compile_as_integers()
 
 
 class Internal:

@@ -1,1 +1,0 @@
-"""Timers: probes, repetitions, deadlines, keep-alives and the loss of a neighbour."""

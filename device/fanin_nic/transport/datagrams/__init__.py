@@ -1,1 +1,0 @@
-"""Unreliable datagrams (section 9.8.3)."""

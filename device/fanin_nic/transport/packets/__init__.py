@@ -1,1 +1,0 @@
-"""Packets that arrive: checks, queue pair, handler."""

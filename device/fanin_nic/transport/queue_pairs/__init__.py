@@ -1,1 +1,0 @@
-"""Queue pairs: their states, their numbers, and their end in error."""
