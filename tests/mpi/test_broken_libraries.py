@@ -27,7 +27,7 @@ WRONG = {  # file, line, old words, new words
 }
 WRONG_PARTS = {
     "offsets of parts": (
-        "core/collectives/plan.c",
+        "core/collectives/transfer.c",
         "uint64_t offset = number * message->part,",
         "number * message->part",
         "0",

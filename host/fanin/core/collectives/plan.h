@@ -55,15 +55,9 @@ uint64_t fanin_part_length(uint64_t length);
 /* The next run of a message; 0 after the last. Before the first, `run` is all zero. A message without bytes is one
  * empty run, like a barrier, so devices see that all ranks post it. */
 int fanin_next_run(const struct message *message, uint32_t rank, struct run *run);
-struct run fanin_even_run(const struct message *message, uint32_t rank, uint32_t number);
 uint32_t fanin_count_runs(const struct message *message, uint32_t rank);
 
 uint32_t fanin_count_positions(const struct job_params *job_params, const struct message *message, const struct run *run);
-
-/* Write the request of a run, apart from the fields that depend on stream and memory. Its addresses are offsets from
- * the first byte that the rank brings (wants). */
-void fanin_write_request(const struct job_params *job_params, const struct message *message, const struct run *run,
-                         struct fanin_wqe *wqe);
 
 /* Digest, of 16 bits, of the arguments that must be equal on all ranks and that no packet carries. It travels in the
  * upper half of the mid, where devices compare it (record 0003 in docs/decisions). */

@@ -1,4 +1,4 @@
-/* Shared by stream.c, posting.c, completion.c, query.c and ending.c. Callers hold the stream's lock. */
+/* Shared by stream.c, completion.c and query.c. Callers hold the stream's lock. */
 #ifndef FANIN_STREAM_PARTS_H
 #define FANIN_STREAM_PARTS_H
 #include "collectives/stream.h"
@@ -21,7 +21,7 @@ struct query {
 /* Take completions, post what has waited for room, and end for the program what may end. */
 void fanin_stream_step(struct stream *stream);
 
-/* ---- ending.c ---- */
+/* ---- completion.c ---- */
 /* FANIN_SUCCESS: the device no longer touches memory on behalf of the queue pair. After any other status it may be
  * called again, to wait for the results. The caller keeps the lock until fanin_stream_fail, since the number may belong
  * to another queue pair now. */
@@ -31,16 +31,5 @@ void fanin_stream_finish(struct fanin_request *request, int quarantined);
 void fanin_stream_fail_requests(struct stream *stream, enum fanin_status status);
 /* The same, also for everything that is submitted later. */
 void fanin_stream_fail(struct stream *stream, enum fanin_status status);
-
-/* ---- completion.c ---- */
 enum fanin_status fanin_stream_take_completions(struct stream *stream);
-
-/* ---- posting.c ---- */
-void fanin_stream_post_all(struct stream *stream);
-/* If the last requests are unsignaled, post a work request without positions, which completes after them. */
-void fanin_stream_post_marker(struct stream *stream);
-/* Post a marker whose completion tells whether the job goes on. */
-void fanin_stream_ask(struct stream *stream);
-/* If there is room again, end `held`, and those behind it that are posted completely, for the program. */
-void fanin_stream_complete_throttled(struct stream *stream);
 #endif

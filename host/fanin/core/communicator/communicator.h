@@ -44,9 +44,6 @@ enum fanin_status fanin_withdraw(struct fanin_communicator *communicator);
 void fanin_leave_job(struct fanin_communicator *communicator, uint32_t timeout_ms);
 
 /* ---- join.c ---- */
-/* Repeat fanin_finish_join until all have joined or `timeout_ms` have passed; on failure abandon the communicator. */
-enum fanin_status fanin_await_join(struct fanin_communicator *communicator, uint32_t timeout_ms,
-                                   struct fanin_communicator **joined);
 
 /* ---- agreement.c ---- */
 /* Begin to agree with the other survivors of `lost` on the members of the new job. After a failure the caller calls
