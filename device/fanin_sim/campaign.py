@@ -51,12 +51,7 @@ class Campaign(Generic[AnyTally]):
 
 
 def run_campaign(
-    campaign: Campaign[AnyTally],
-    seconds: float,
-    seed: int,
-    processes: int,
-    schedules: int | None,
-    tell: Tell = nobody,
+    campaign: Campaign[AnyTally], seconds: float, seed: int, processes: int, schedules: int | None, tell: Tell = nobody
 ) -> AnyTally:
     """Runs schedules in several processes, which share the code that the caller has compiled.
 
@@ -136,10 +131,7 @@ def _run_seeds(
 
 
 def main(
-    module: str,
-    run: Callable[..., Tally],
-    replay: Callable[[int], Replay],
-    arguments: Sequence[str] | None = None,
+    module: str, run: Callable[..., Tally], replay: Callable[[int], Replay], arguments: Sequence[str] | None = None
 ) -> int:
     """Entry point; returns the exit code. run, replay: those of the fuzzer that `module` names."""
     parser = Parser(prog=f"python -m {module}", description="Runs schedules.")

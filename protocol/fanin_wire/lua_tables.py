@@ -18,14 +18,7 @@ from fanin_wire.rocev2 import CODES
 from fanin_wire.tables import FIELD_MEANINGS, FLAG_MEANINGS, with_block
 
 # Headers of offload packets in the order of SPEC.md; Wireshark knows those of ordinary traffic.
-HEADERS = (
-    fields.BTH,
-    fields.CETH,
-    fields.CONFIG_BODY,
-    fields.HOP_BODY,
-    fields.CONFIG_ACK_BODY,
-    fields.WAIT_BODY,
-)
+HEADERS = (fields.BTH, fields.CETH, fields.CONFIG_BODY, fields.HOP_BODY, fields.CONFIG_ACK_BODY, fields.WAIT_BODY)
 # Fields whose codes have names
 ENUMERATIONS = {"opcode": Opcode, "op": Op, "dtype": DType, "status": Status, "route": Route}
 NUMBERS = {  # shown in decimal, with their units

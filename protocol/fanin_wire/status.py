@@ -24,11 +24,7 @@ class StatusEntry(NamedTuple):
 
 # (name, meaning, remedy), in the order of the codes
 _ROWS = (
-    (
-        "SUCCESS",
-        "The operation is complete.",
-        "Nothing is to be done.",
-    ),
+    ("SUCCESS", "The operation is complete.", "Nothing is to be done."),
     (
         "PENDING",
         "The operation has begun and waits for others, who are named.",

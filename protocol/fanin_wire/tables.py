@@ -69,44 +69,25 @@ FIELD_MEANINGS: dict[str, dict[str, str]] = {
         "mask": "bits of all the children that the device waits for",
         "bit": "bit of the device below it",
     },
-    "CONFIG_ACK": {
-        "slots": "N granted; on NO_RESOURCES the N that would fit",
-        "window": "W granted to the receiver",
-    },
+    "CONFIG_ACK": {"slots": "N granted; on NO_RESOURCES the N that would fit", "window": "W granted to the receiver"},
     "WAIT": {
         "oldest_age_us": "microseconds since the most silent of the missing children was heard, "
         "less those for which the sender stood still",
         "oldest_child": "the bit of that child",
         "kind": "whose children the node_bitmap names: 1 the sender's, 2 those of the device above it, and so on",
     },
-    "RETH": {
-        "va": "virtual address",
-        "rkey": "remote key",
-        "dlen": "bytes of the whole transfer",
-    },
-    "DETH": {
-        "qkey": "queue key",
-        "sqpn": "source queue pair",
-    },
-    "ImmDt": {
-        "immdt": "immediate data",
-    },
+    "RETH": {"va": "virtual address", "rkey": "remote key", "dlen": "bytes of the whole transfer"},
+    "DETH": {"qkey": "queue key", "sqpn": "source queue pair"},
+    "ImmDt": {"immdt": "immediate data"},
     "AtomicETH": {
         "va": "virtual address",
         "rkey": "remote key",
         "swap": "swap or add operand",
         "compare": "compare operand",
     },
-    "AETH": {
-        "syndrome": "ACK or NAK, credits or reason",
-        "msn": "message sequence number",
-    },
-    "AtomicAckETH": {
-        "original": "what stood in memory before the operation",
-    },
-    "IETH": {
-        "invalidated_rkey": "remote key that the receiver must not accept any more",
-    },
+    "AETH": {"syndrome": "ACK or NAK, credits or reason", "msn": "message sequence number"},
+    "AtomicAckETH": {"original": "what stood in memory before the operation"},
+    "IETH": {"invalidated_rkey": "remote key that the receiver must not accept any more"},
 }
 HEADERS = {
     header.name: header

@@ -44,12 +44,7 @@ class Step(enum.IntEnum):
 
 # Each writer's words are in a cache line of their own.
 RING_HEAD = np.dtype(
-    {
-        "names": ["producer", "missed", "consumer"],
-        "formats": ["u4", "u4", "u4"],
-        "offsets": [0, 4, 64],
-        "itemsize": 128,
-    }
+    {"names": ["producer", "missed", "consumer"], "formats": ["u4", "u4", "u4"], "offsets": [0, 4, 64], "itemsize": 128}
 )
 
 # Start of every record. Times are those of CLOCK_MONOTONIC.
@@ -70,6 +65,4 @@ PACKET = np.dtype(
 )
 
 # detail: a Step.
-SEGMENT = np.dtype(
-    [*_COMMON, ("jid", "u4"), ("position", "u4"), ("mid", "u4"), ("count", "u4"), ("who", "u4")],
-)
+SEGMENT = np.dtype([*_COMMON, ("jid", "u4"), ("position", "u4"), ("mid", "u4"), ("count", "u4"), ("who", "u4")])

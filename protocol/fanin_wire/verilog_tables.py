@@ -9,14 +9,7 @@ from fanin_wire.abi import ContributorClass, DType, JobFlag, Op, Status
 from fanin_wire.fields import CLASS_MASK, CLASS_SHIFT, Flag, Header, Opcode
 
 HEAD = "// Generated from fanin_wire by `make tables`: do not edit.\n"
-HEADERS = (
-    fields.BTH,
-    fields.CETH,
-    fields.CONFIG_BODY,
-    fields.HOP_BODY,
-    fields.CONFIG_ACK_BODY,
-    fields.WAIT_BODY,
-)
+HEADERS = (fields.BTH, fields.CETH, fields.CONFIG_BODY, fields.HOP_BODY, fields.CONFIG_ACK_BODY, fields.WAIT_BODY)
 # Prefix of the names, width in bits, members
 ENUMERATIONS = (
     ("OPCODE", 8, Opcode),

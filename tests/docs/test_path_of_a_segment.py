@@ -16,7 +16,7 @@ from tests.docs.blocks import ROOT
 PAGE = ROOT / "docs/architecture.md"
 HEAD = "| source | functions | what they do |"
 FOLDERS = ("host/fanin", "device/fanin_nic")
-ENTRIES = {"collective", "run", "float_kernels", "_proceed"}
+ENTRIES = {"collective", "run", "float_kernels", "advance_segment"}
 C_FUNCTION = re.compile(r"^(?!#)[A-Za-z][\w\s*]*?\**(\w+)\([^;{]*\)\s*\{", re.M)
 
 pytestmark = pytest.mark.unit
@@ -60,7 +60,8 @@ def functions_in(file: str) -> dict[str, set[str]]:
 
 def test_every_function_stands_in_its_file() -> None:
     table = rows()
-    assert len(table) > 35
+    assert len({row.file for row in table}) <= 22  # the length of the path: more files need a reason
+    assert len(table) > 30
     for row in table:
         assert row.functions, row.file
         assert set(row.functions) <= set(functions_in(row.file)), row.file

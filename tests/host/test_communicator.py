@@ -275,9 +275,7 @@ def test_rank_processes_from_the_environment(device, make_job, tmp_path):
     environment = {**os.environ, "FANIN_JOB": str(job_file), "FANIN_SOCKET": str(device.socket), "FANIN_SIZE": "3"}
     ranks = [
         subprocess.Popen(
-            [sys.executable, str(RANK_PROGRAM)],
-            env={**environment, "FANIN_RANK": str(rank)},
-            stdout=subprocess.PIPE,
+            [sys.executable, str(RANK_PROGRAM)], env={**environment, "FANIN_RANK": str(rank)}, stdout=subprocess.PIPE
         )
         for rank in range(3)
     ]

@@ -65,10 +65,7 @@ def one_round(pd: PD) -> list[Sample]:
 
 def table(pd: PD) -> str:
     """Medians of the rounds."""
-    lines = [
-        "| memory | tensors | bytes of each | microseconds each | regions |",
-        "| --- | --- | --- | --- | --- |",
-    ]
+    lines = ["| memory | tensors | bytes of each | microseconds each | regions |", "| --- | --- | --- | --- | --- |"]
     for samples in zip(*(one_round(pd) for _ in range(ROUNDS)), strict=True):
         memory, lengths, _, regions = samples[0]
         us = statistics.median(sample.us_each for sample in samples)

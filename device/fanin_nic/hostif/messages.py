@@ -164,11 +164,7 @@ def _unknown_route(request: np.void) -> None:
     raise Refused(Status["NOT_SUPPORTED"], f"route {request['route']}")
 
 
-_CHECK_ROUTE = {
-    int(Route["LOCAL"]): _check_local,
-    int(Route["TREE"]): _check_tree,
-    int(Route["RING"]): _check_ring,
-}
+_CHECK_ROUTE = {int(Route["LOCAL"]): _check_local, int(Route["TREE"]): _check_tree, int(Route["RING"]): _check_ring}
 
 
 def _is_power_of_two(value: int) -> bool:

@@ -18,15 +18,7 @@ from fanin_nic.transport import events, queue_pairs
 from fanin_nic.transport.memory import KEY_BITS
 from fanin_nic.transport.queue_pairs import AttributesInvalid, QueuePairNumbers
 from fanin_nic.transport.records.accessors import NEVER
-from fanin_nic.transport.records.tables import (
-    COUNTERS,
-    QUEUE_PAIR,
-    RESPONSES,
-    SHARED_QUEUE,
-    TABLES,
-    TRANSPORT,
-    Counter,
-)
+from fanin_nic.transport.records.tables import COUNTERS, QUEUE_PAIR, RESPONSES, SHARED_QUEUE, TABLES, TRANSPORT, Counter
 from fanin_wire.rocev2 import GRH_SIZE, PATH_MTUS, TIMEOUT_UNIT_NS
 from fanin_wire.rocev2 import Transport as Service
 from fanin_wire.verbs import MAX_RD_ATOMIC, Access, Attribute, QueuePairState

@@ -16,11 +16,7 @@ from fanin_wire.abi import JobFlag
 from fanin_wire.association import Path
 
 # The flags of each mode. A ring in mode "shape" starts all segments at node 0.
-MODES = {
-    "none": 0,
-    "run": JobFlag.REPRODUCIBLE_RUN,
-    "shape": JobFlag.REPRODUCIBLE_SHAPE | JobFlag.WIDE,
-}
+MODES = {"none": 0, "run": JobFlag.REPRODUCIBLE_RUN, "shape": JobFlag.REPRODUCIBLE_SHAPE | JobFlag.WIDE}
 T = TypeVar("T")
 DIGEST = (0x0123456789ABCDEF, 0xFEDCBA9876543210)
 JOIN_TAG, LEAVE_TAG = 7, 9

@@ -21,14 +21,7 @@ TRACE_LINES = 1 << 15
 DOMAIN, TAG = 5, 0x5A5A
 RIGHTS = Access.LOCAL_WRITE | Access.REMOTE_WRITE | Access.REMOTE_READ | Access.REMOTE_ATOMIC
 LIMITS = Limits(
-    queue_pairs=4,
-    send_depth=16,
-    receive_depth=16,
-    shared_queues=2,
-    shared_depth=64,
-    regions=2,
-    actions=256,
-    window=16,
+    queue_pairs=4, send_depth=16, receive_depth=16, shared_queues=2, shared_depth=64, regions=2, actions=256, window=16
 )
 FIRST_SHARED = 2**32 - 8  # number of the first request of a shared queue: the numbers run over
 # Number of arguments of each event.

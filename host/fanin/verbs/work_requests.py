@@ -114,7 +114,6 @@ def _inline_data(pieces: list[SGE]) -> bytes:
     lengths = [piece.length for piece in pieces]
     if min(lengths, default=0) < 0 or sum(lengths) > MAX_INLINE_DATA:
         raise InvalidRequest(
-            f"inline data of {lengths} bytes do not fit into a request",
-            remedy=f"Give at most {MAX_INLINE_DATA}.",
+            f"inline data of {lengths} bytes do not fit into a request", remedy=f"Give at most {MAX_INLINE_DATA}."
         )
     return b"".join(ctypes.string_at(piece.addr, piece.length) for piece in pieces)

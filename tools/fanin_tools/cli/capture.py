@@ -37,8 +37,7 @@ def capture(
     name: options.Name = "default",
     job: Job = None,
     kind: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KIND", help="Only this kind: result, probe, ordinary, ...; repeatable."),
+        list[str] | None, typer.Option(metavar="KIND", help="Only this kind: result, probe, ordinary, ...; repeatable.")
     ] = None,
     dropped: Annotated[bool, options.flag("--dropped", help="Only packets that a device drops.")] = False,
     ring: Annotated[int | None, options.count(min=1, help="Keep only the last N packets.")] = None,

@@ -31,8 +31,7 @@ def soak(
     ] = None,
     kinds: Annotated[str, typer.Option(help="Kinds of stress, of simulation,rdma,fuzzing,faults. Default: all.")] = "",
     replay: Annotated[
-        int | None,
-        typer.Option(min=0, max=options.MAX_SEED, help="Run only the round of real faults with this seed."),
+        int | None, typer.Option(min=0, max=options.MAX_SEED, help="Run only the round of real faults with this seed.")
     ] = None,
     json_output: options.Json = False,
 ) -> None:

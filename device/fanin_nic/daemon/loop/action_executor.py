@@ -250,14 +250,7 @@ def finish_read(lane, number, now):
         events.fail(lane.engine, action.queue, Status.PEER_LOST, now)
         return
     events.dma_done(
-        lane.engine,
-        action.queue,
-        action.position,
-        action.count,
-        action.address_index,
-        lane.staging,
-        status,
-        now,
+        lane.engine, action.queue, action.position, action.count, action.address_index, lane.staging, status, now
     )
     lap(lane.profile, Stage.REDUCE)
 

@@ -54,16 +54,7 @@ def answer(lane, action, status, data, now):
     if status == Status.PEER_LOST:
         events.fail(lane.engine, action.queue, Status.PEER_LOST, now)
         return
-    events.dma_done(
-        lane.engine,
-        action.queue,
-        action.position,
-        action.count,
-        action.address_index,
-        data,
-        status,
-        now,
-    )
+    events.dma_done(lane.engine, action.queue, action.position, action.count, action.address_index, data, status, now)
 
 
 @compiled

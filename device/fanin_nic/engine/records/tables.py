@@ -269,10 +269,7 @@ SLOT = np.dtype(
         # ns, without JOB.stalled_ns: first PROBE of a series, which a WAIT ends, and last PROBE; 0: none
         ("first_probe_at", "u8"),
         ("last_probe_at", "u8"),
-        (
-            "zero_copy_address",
-            "u8",
-        ),  # address of the data in the memory of their rank; 0: they are in the slot
+        ("zero_copy_address", "u8"),  # address of the data in the memory of their rank; 0: they are in the slot
     ],
     align=True,
 )

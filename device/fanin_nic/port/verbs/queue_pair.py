@@ -146,12 +146,7 @@ class QueuePair:
             made = self._library.ibv_create_cq(self._context, depth, None, channel, 0)
             self._queues.append(checked(made, f"make a completion queue of {depth} entries on {self.name}"))
         wanted = ibv.QueuePairInit(
-            None,
-            *self._queues,
-            None,
-            ibv.Capabilities(self.send_depth, self.receive_depth, 1, 1, 0),
-            self.KIND,
-            0,
+            None, *self._queues, None, ibv.Capabilities(self.send_depth, self.receive_depth, 1, 1, 0), self.KIND, 0
         )
         made = self._library.ibv_create_qp(self._domain, byref(wanted))
         self.queue_pair = checked(made, f"make a {self.KIND_NAME} queue pair on {self.name}", self._refusal())
