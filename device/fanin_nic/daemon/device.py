@@ -151,7 +151,7 @@ class Device:
 
     def _progress_drain(self) -> None:
         """Begin to drain, or see what is left. If nothing is, the device ends."""
-        with self._threads.held():
+        with self._threads.paused():
             if not self._drain.begun:
                 self._drain.begin()
             left = self._drain.holdings()

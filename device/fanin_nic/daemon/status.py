@@ -195,7 +195,7 @@ class DeviceStatus:
 
     def __call__(self) -> dict[str, Any]:
         """The status, for JSON."""
-        with self._threads.held():
+        with self._threads.paused():
             return self._collect()
 
     def _collect(self) -> dict[str, Any]:
@@ -223,7 +223,7 @@ class DeviceStatus:
     def profile(self, begin: bool) -> None:
         """Begin or end profiling of the lanes."""
         self._profiled = begin
-        with self._threads.held():
+        with self._threads.paused():
             for core in self._cores:
                 if begin:
                     core.begin_profile()
