@@ -31,11 +31,11 @@ from fanin_nic.engine.records.tables import (
     MAX_CHILDREN,
     TABLES,
 )
+from fanin_nic.native.arena import Arena
 from fanin_wire import abi, fields
 from fanin_wire.datatypes import DATATYPES
 from fanin_wire.limits import DEFAULT_DETECTION
 
-ALIGNMENT = 64
 KEEPALIVES = 10  # in a detection time; at a loss of 20 % that many are lost in a row once in 10^7 times
 WIDENED = max(entry.widening for entry in DATATYPES)  # a slot has room for a chunk of the smallest floats as f32
 
@@ -92,11 +92,10 @@ def _rows(limits: Limits) -> dict[str, int]:
     }
 
 
-class Engine:
+class Engine(Arena):
     """The engine of one device, or of one of its `lanes`.
 
-    group: multicast address of its results. group_size: devices that listen there. `tables`: numpy views of the arena
-    by name of the table; `header`: the ENGINE record.
+    group: multicast address of its results. group_size: devices that listen there. `header`: the ENGINE record.
     """
 
     def __init__(
@@ -112,22 +111,8 @@ class Engine:
         timing: Timing | None = None,
     ) -> None:
         self.limits = limits or Limits()
-        offsets, size = {}, _aligned(ENGINE.itemsize)
-        for name, rows in _rows(self.limits).items():
-            offsets[name] = size
-            size = _aligned(size + rows * TABLES[name].dtype.itemsize)
-        self._memory = np.zeros(size + ALIGNMENT, np.uint8)
-        start = -self._memory.ctypes.data % ALIGNMENT
-        self.arena = self._memory[start : start + size]
-        self.base = int(self.arena.ctypes.data)
-        self.header = self.arena[: ENGINE.itemsize].view(ENGINE)[0]
-        self.tables = {
-            name: self.arena[offsets[name] : offsets[name] + rows * TABLES[name].dtype.itemsize].view(
-                TABLES[name].dtype
-            )
-            for name, rows in _rows(self.limits).items()
-        }
-        self._fill_header(address, is_switch, boot_id, timing or Timing(), offsets)
+        super().__init__(ENGINE, TABLES, _rows(self.limits))
+        self._fill_header(address, is_switch, boot_id, timing or Timing())
         self.header["last_lane"] = lanes - 1
         self.header["group"] = int(ipaddress.IPv4Address(group)) if group else 0
         self.header["group_size"] = group_size
@@ -135,7 +120,7 @@ class Engine:
         self.tables["kernels"][: len(itemsize_table())] = itemsize_table()
         self.tables["entries"][:] = entry_table()
 
-    def _fill_header(self, address: str, is_switch: bool, boot_id: int, timing: Timing, offsets: dict) -> None:
+    def _fill_header(self, address: str, is_switch: bool, boot_id: int, timing: Timing) -> None:
         header = self.header
         header["address"] = int(ipaddress.IPv4Address(address))
         header["is_switch"] = is_switch
@@ -146,8 +131,6 @@ class Engine:
         header["stride"] = self.limits.max_chunk * WIDENED
         header["last_job"] = 0
         header["queue_end"] = self.limits.queues
-        for name, table in TABLES.items():
-            header[table.offset] = offsets[name]
 
     # Events
 
@@ -206,11 +189,6 @@ class Engine:
         """Rows of a table that a client with `held` of them may still take of `free` ones (`jobs.quota`)."""
         return share(held, free)
 
-    @property
-    def next_deadline(self) -> int:
-        """Time in ns of the next `tick` with an effect; 2^64 - 1: never."""
-        return int(self.header["next_deadline"])
-
     def take_actions(self) -> tuple[np.ndarray, np.ndarray]:
         """Copies of the actions and their headers; empties the table."""
         count = int(self.header["action_count"])
@@ -243,7 +221,3 @@ def join_event(request: np.void) -> np.ndarray:
     for name in ("address", "bit", "mask"):
         event[f"hop_{name}"][0] = request["hop"][name]
     return event
-
-
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fanin_nic.native.arena import Arena
 from fanin_nic.transport import events, queue_pairs
 from fanin_nic.transport.memory import KEY_BITS
 from fanin_nic.transport.queue_pairs import AttributesInvalid, QueuePairNumbers
@@ -23,7 +24,6 @@ from fanin_wire.rocev2 import GRH_SIZE, PATH_MTUS, TIMEOUT_UNIT_NS
 from fanin_wire.rocev2 import Transport as Service
 from fanin_wire.verbs import MAX_RD_ATOMIC, Access, Attribute, QueuePairState
 
-ALIGNMENT = 64
 IDENTITY = ("qpn", "index", "kind", "all_signaled", "is_ready", "domain", "send_cq", "receive_cq", "shared_queue")
 
 
@@ -70,11 +70,11 @@ def _rows(limits: Limits) -> dict[str, int]:
     }
 
 
-class Transport:
+class Transport(Arena):
     """The transport of one device.
 
     address: IPv4 of the device. mtu: bytes of the longest datagram of its port. incarnation: where the numbers of queue
-    pairs begin. `tables`: numpy views of the arena by name of the table; `header`: the TRANSPORT record.
+    pairs begin. `header`: the TRANSPORT record.
     """
 
     def __init__(
@@ -84,27 +84,11 @@ class Transport:
         self.limits = limits or Limits()
         if self.limits.actions < 2 * self.limits.send_depth + 64:
             raise ValueError("too few actions: one acknowledgement can complete a whole send queue")
-        offsets, size = {}, _aligned(TRANSPORT.itemsize)
-        for name, rows in _rows(self.limits).items():
-            offsets[name] = size
-            size = _aligned(size + rows * TABLES[name].dtype.itemsize)
-        self._memory = np.zeros(size + ALIGNMENT, np.uint8)
-        start = -self._memory.ctypes.data % ALIGNMENT
-        self.arena = self._memory[start : start + size]
-        self.base = int(self.arena.ctypes.data)
-        self.header = self.arena[: TRANSPORT.itemsize].view(TRANSPORT)[0]
-        self.tables = {
-            name: self.arena[offsets[name] : offsets[name] + rows * TABLES[name].dtype.itemsize].view(
-                TABLES[name].dtype
-            )
-            for name, rows in _rows(self.limits).items()
-        }
+        super().__init__(TRANSPORT, TABLES, _rows(self.limits))
         self.header["address"] = int(ipaddress.IPv4Address(address))
         self.header["next_deadline"] = NEVER
         for name, value in self.limits._asdict().items():
             self.header[name] = value
-        for name, table in TABLES.items():
-            self.header[table.offset] = offsets[name]
         self._numbers = QueuePairNumbers(self.limits.queue_pairs, incarnation)
 
     # Queue pairs
@@ -298,11 +282,6 @@ class Transport:
 
     # Results
 
-    @property
-    def next_deadline(self) -> int:
-        """Time in ns of the next `tick` with an effect; 2^64 - 1: never."""
-        return int(self.header["next_deadline"])
-
     def take_actions(self) -> np.ndarray:
         """A copy of the actions; empties the table."""
         taken = self.tables["actions"][: int(self.header["action_count"])].copy()
@@ -318,7 +297,3 @@ def _in_units(attribute: Attribute, value: int) -> int:
     if attribute == Attribute.TIMEOUT:
         return TIMEOUT_UNIT_NS << value if value else 0
     return int(value)
-
-
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT

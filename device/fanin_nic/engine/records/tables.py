@@ -5,11 +5,11 @@ so a copy of its bytes is a snapshot of the device. Compiled code uses `accessor
 """
 
 import enum
-from typing import NamedTuple
 
 import numpy as np
 
 from fanin_nic.engine.records.actions import ACTION
+from fanin_nic.native.arena import Table
 from fanin_wire import abi, fields
 
 MAX_CHILDREN = abi.MAX_CHILDREN
@@ -402,13 +402,6 @@ class Counter(enum.IntEnum):
 
 COUNTERS = 64
 ENTRIES = 2
-
-
-class Table(NamedTuple):
-    """The row type of a table, and the member of ENGINE with its offset."""
-
-    dtype: np.dtype
-    offset: str
 
 
 TABLES = {

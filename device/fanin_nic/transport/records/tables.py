@@ -5,10 +5,10 @@ queues run freely, and a row is the counter modulo the depth.
 """
 
 import enum
-from typing import NamedTuple
 
 import numpy as np
 
+from fanin_nic.native.arena import Table
 from fanin_nic.transport.records.actions import ACTION, PACKET
 from fanin_wire.abi import RECEIVE_WQE, SEND_WQE
 from fanin_wire.verbs import MAX_RD_ATOMIC
@@ -254,13 +254,6 @@ class Counter(enum.IntEnum):
 
 
 COUNTERS = 64
-
-
-class Table(NamedTuple):
-    """The row type of a table, and the member of TRANSPORT with its offset."""
-
-    dtype: np.dtype
-    offset: str
 
 
 TABLES = {
