@@ -162,7 +162,8 @@ static void write_request(const struct job_params *job_params, const struct mess
         .opcode = FANIN_WQE_COLLECTIVE, .op = (uint8_t)message->op, .dtype = (uint8_t)message->dtype,
         .contributors = row->contributors, .route = (uint8_t)job_params->route, .address_count = 1,
         .jid = job_params->jid, .node_bitmap = job_params->node_bitmap, .rank_bitmap = job_params->rank_bitmap,
-        .length = run->length, .block = run->block, .chunk = job_params->chunk, .segments = fanin_count_positions(job_params, message, run),
+        .length = run->length, .block = run->block, .chunk = job_params->chunk,
+        .segments = fanin_count_positions(job_params, message, run),
         .address = {.destination = destination.offset, .destination_first = destination.first,
                     .destination_blocks = destination.blocks, .source_first = source.first,
                     .source_blocks = source.blocks, .source = source.offset}};
