@@ -1,5 +1,5 @@
-"""What the control server needs of the engine, of the transport of ordinary traffic, and of a tap: those of the daemon, or
-models in tests."""
+"""What the control server needs of the engine, of the transport of ordinary traffic, and of a tap: those of the daemon,
+or models in tests."""
 
 from typing import Any, NamedTuple, Protocol
 
