@@ -10,9 +10,16 @@ import torch
 
 from fanin.api.communicator import Communicator
 from fanin.errors import InvalidRequest
-from fanin_torch import elements
 from fanin_torch.counts import Copy, Counts, Reason
-from fanin_torch.elements import as_elements, as_numbers, in_order, is_memory, reduction, require_plain
+from fanin_torch.elements import (
+    allreduce_sparse,
+    as_elements,
+    as_numbers,
+    in_order,
+    is_memory,
+    reduction,
+    require_plain,
+)
 from fanin_torch.errors import as_torch
 from fanin_torch.registered_memory import RegisteredMemory
 from fanin_torch.work import nothing
@@ -173,7 +180,7 @@ class Call:
             self._group.counts.miss(self.name, Reason.ONE_RANK)
             return
         self._group.counts.miss(self.name, Reason.SPARSE)
-        elements.allreduce(self._communicator(), tensor, self._timeout)
+        allreduce_sparse(self._communicator(), tensor, self._timeout)
 
     def reduce(self, tensor: torch.Tensor) -> None:
         op = reduction(self._opts.reduceOp, tensor.dtype)

@@ -1,6 +1,7 @@
-"""Tensors, dense and sparse, as memory of the driver, and torch's operations as those of the devices.
+"""Tensors as memory of the driver, torch's operations as those of the devices, and the sum of sparse tensors.
 
-Ranks have different numbers of elements, so two collectives follow each other, and the call waits for the first.
+Devices bring all elements of sparse tensors to every rank, and the host adds them. Ranks have different numbers of
+elements, so two collectives follow each other, and the call waits for the first.
 """
 
 from __future__ import annotations
@@ -23,33 +24,7 @@ PARTS = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 BY_PARTS = ("sum", "mean")  # of complex numbers: computed on each part
 
 
-def allreduce(communicator: Any, tensor: torch.Tensor, seconds: float) -> None:
-    """Set `tensor` to the sum of all ranks' tensors, of one shape, each with its own elements."""
-    mine = tensor.detach().coalesce()
-    indices, values = mine.indices().contiguous(), mine.values().contiguous()
-    about = np.array([indices.shape[0], indices.shape[1], *tensor.shape], np.int64)
-    rows = communicator.allgather(about, timeout=seconds)
-    if np.any(rows[:, 0] != rows[0, 0]) or np.any(rows[:, 2:] != rows[0, 2:]):
-        raise InvalidRequest(
-            f"an allreduce of sparse tensors of other shapes than {tuple(tensor.shape)} with {indices.shape[0]} sparse "
-            "dimensions",
-            remedy="Give tensors of one shape on all ranks.",
-        )
-    counts = [int(count) for count in rows[:, 1]]
-    found = sum(counts)
-    parts = _together(communicator, indices.t().contiguous(), counts, seconds).view(found, indices.shape[0])
-    numbers = _together(communicator, values, counts, seconds).view(found, *values.shape[1:])
-    with torch.no_grad():  # a copy into tensor.detach() would not change `tensor`
-        tensor.copy_(torch.sparse_coo_tensor(parts.t(), numbers, tensor.shape).coalesce())
-
-
-def _together(communicator: Any, rows: torch.Tensor, counts: list[int], seconds: float) -> torch.Tensor:
-    """The rows of all ranks, one after the other, flat."""
-    width = rows[:1].numel() if rows.shape[0] else int(np.prod(rows.shape[1:]))
-    whole = torch.empty(sum(counts) * width, dtype=rows.dtype)
-    sizes = [count * width * rows.element_size() for count in counts]
-    communicator.allgatherv(as_bytes(rows), as_bytes(whole), sizes, timeout=seconds)
-    return whole
+# Operations
 
 
 class Reduction(NamedTuple):
@@ -76,6 +51,9 @@ def reduction(op: Any, dtype: torch.dtype) -> Reduction:
     raise NotSupported(f"{name} of {dtype}", remedy="Convert the tensor, or use an operation that its type has.")
 
 
+# Memory
+
+
 def require_plain(tensor: torch.Tensor) -> None:
     """InvalidRequest unless the tensor is dense memory of the CPU."""
     if tensor.device.type != "cpu":
@@ -100,6 +78,21 @@ def in_order(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if is_memory(tensor) else tensor.detach().resolve_conj().resolve_neg().contiguous()
 
 
+def as_numbers(tensor: torch.Tensor) -> np.ndarray:
+    """A tensor's elements, in order and flat, in the type that devices compute: bf16 as uint16, complex as pairs."""
+    return _array(tensor, _typestr(tensor.dtype))
+
+
+def as_elements(tensor: torch.Tensor) -> np.ndarray:
+    """As `as_numbers`, to move them: types that no device computes are bytes. Devices compare the ranks' types."""
+    return _array(tensor, _typestr(tensor.dtype) if tensor.dtype in TYPES else "|u1")
+
+
+def as_bytes(tensor: torch.Tensor) -> np.ndarray:
+    """The bytes of a tensor whose elements lie in order."""
+    return _array(tensor, "|u1")
+
+
 class _Memory:
     """A tensor's memory, for numpy. `Tensor.numpy()` would forbid the storage to be resized, and refuses tensors of one
     element with some strides."""
@@ -121,16 +114,33 @@ def _typestr(dtype: torch.dtype) -> str:
     return TYPES[PARTS.get(dtype, dtype)].numpy.str
 
 
-def as_numbers(tensor: torch.Tensor) -> np.ndarray:
-    """A tensor's elements, in order and flat, in the type that devices compute: bf16 as uint16, complex as pairs."""
-    return _array(tensor, _typestr(tensor.dtype))
+# Sparse tensors
 
 
-def as_elements(tensor: torch.Tensor) -> np.ndarray:
-    """As `as_numbers`, to move them: types that no device computes are bytes. Devices compare the ranks' types."""
-    return _array(tensor, _typestr(tensor.dtype) if tensor.dtype in TYPES else "|u1")
+def allreduce_sparse(communicator: Any, tensor: torch.Tensor, seconds: float) -> None:
+    """Set `tensor` to the sum of all ranks' tensors, of one shape, each with its own elements."""
+    mine = tensor.detach().coalesce()
+    indices, values = mine.indices().contiguous(), mine.values().contiguous()
+    about = np.array([indices.shape[0], indices.shape[1], *tensor.shape], np.int64)
+    rows = communicator.allgather(about, timeout=seconds)
+    if np.any(rows[:, 0] != rows[0, 0]) or np.any(rows[:, 2:] != rows[0, 2:]):
+        raise InvalidRequest(
+            f"an allreduce of sparse tensors of other shapes than {tuple(tensor.shape)} with {indices.shape[0]} sparse "
+            "dimensions",
+            remedy="Give tensors of one shape on all ranks.",
+        )
+    counts = [int(count) for count in rows[:, 1]]
+    found = sum(counts)
+    parts = _gather_rows(communicator, indices.t().contiguous(), counts, seconds).view(found, indices.shape[0])
+    numbers = _gather_rows(communicator, values, counts, seconds).view(found, *values.shape[1:])
+    with torch.no_grad():  # a copy into tensor.detach() would not change `tensor`
+        tensor.copy_(torch.sparse_coo_tensor(parts.t(), numbers, tensor.shape).coalesce())
 
 
-def as_bytes(tensor: torch.Tensor) -> np.ndarray:
-    """The bytes of a tensor whose elements lie in order."""
-    return _array(tensor, "|u1")
+def _gather_rows(communicator: Any, rows: torch.Tensor, counts: list[int], seconds: float) -> torch.Tensor:
+    """The rows of all ranks, one after the other, flat."""
+    width = rows[:1].numel() if rows.shape[0] else int(np.prod(rows.shape[1:]))
+    whole = torch.empty(sum(counts) * width, dtype=rows.dtype)
+    sizes = [count * width * rows.element_size() for count in counts]
+    communicator.allgatherv(as_bytes(rows), as_bytes(whole), sizes, timeout=seconds)
+    return whole

@@ -41,7 +41,7 @@ def described(text: str, folder: Path) -> Job:
 def test_settings_agree_with_the_description(name: str) -> None:
     fabric = description_file.read(EXAMPLE / "fabric.toml")
     device = fabric.device(name)
-    given = main.read(EXAMPLE / f"{name}.toml")
+    given = main.read_settings(EXAMPLE / f"{name}.toml")
     found = settings.convert({**given, "name": name, "socket": "/run/fanin"}, DeviceSettings)
     shared = ("address", "port", "slots", "rdma", "token_file")
     assert [getattr(found, each) for each in shared] == [getattr(device, each) for each in shared]

@@ -36,13 +36,13 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, complaint: str) -> No
     path = tmp_path / "nic0.toml"
     path.write_text(text)
     with pytest.raises(InvalidSetting) as found:
-        main.read(path)
+        main.read_settings(path)
     assert str(found.value).startswith(f"{path}: {complaint}")
 
 
 def test_no_file(tmp_path: Path) -> None:
     with pytest.raises(InvalidSetting, match="No such file or directory; see docs"):
-        main.read(tmp_path / "nobody.toml")
+        main.read_settings(tmp_path / "nobody.toml")
 
 
 def test_what_neither_gives_is_named(

@@ -79,5 +79,5 @@ def up(state_root: Path) -> Up:
 @pytest.fixture
 def fabric(state_root: Path) -> Iterator[Fabric]:
     """Two NICs and a switch on loopback."""
-    with namespaces.reserved(Plan("pair", Shape(nodes=2))) as fabric:
+    with namespaces.reserved_addresses(Plan("pair", Shape(nodes=2))) as fabric:
         yield fabric

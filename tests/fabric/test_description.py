@@ -86,7 +86,7 @@ def test_plan_in_namespaces_differs_from_one_that_is_not(netns: bool) -> None:
     """Neither takes the addresses of the other, which it may not have."""
     present = make("bench", Shape(2, 1, netns=netns, lanes=2), "10.77.0" if netns else "127.77.3")
     asked = Plan("bench", Shape(2, 1, netns=not netns)).with_addresses_of(present)
-    assert description.describe(present, asked) == f"netns {netns} (asked: {not netns})"
+    assert description.describe_differences(present, asked) == f"netns {netns} (asked: {not netns})"
 
 
 def test_file_has_defaults() -> None:

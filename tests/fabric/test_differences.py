@@ -32,9 +32,9 @@ def of(shape: Shape) -> Fabric:
     ],
 )
 def test_differences_are_named(asked: Fabric, words: str) -> None:
-    assert description.describe(of(BASE), asked) == words
+    assert description.describe_differences(of(BASE), asked) == words
 
 
 def test_many_differences_are_counted() -> None:
     asked = of(Shape(6, 3, netns=True, fanout=(2, 3), lanes=4, mtu=1500, rate="1gbit"))
-    assert description.describe(of(BASE), asked).endswith(" more")
+    assert description.describe_differences(of(BASE), asked).endswith(" more")

@@ -32,13 +32,13 @@ with tempfile.TemporaryDirectory(prefix="fanin-test-", dir="/tmp") as folder:
 
 def test_reserved_addresses_are_not_given_again() -> None:
     plan = Plan("any", Shape(2))
-    with namespaces.reserved(plan) as first, namespaces.reserved(plan) as second:
+    with namespaces.reserved_addresses(plan) as first, namespaces.reserved_addresses(plan) as second:
         assert not {device.address for device in first.devices} & {device.address for device in second.devices}
 
 
 def test_a_reservation_ends_with_its_block() -> None:
     plan = Plan("any", Shape(280, fanout=(10, 28)))  # two blocks
-    with namespaces.reserved(plan) as first:
+    with namespaces.reserved_addresses(plan) as first:
         blocks = {device.address.rpartition(".")[0] for device in first.devices}
     with contextlib.ExitStack() as held:
         assert len(blocks) == 2
@@ -48,7 +48,7 @@ def test_a_reservation_ends_with_its_block() -> None:
 def test_addresses_in_use_are_passed_over(up: Up) -> None:
     running = up(Plan("holder", Shape(2)))
     taken = {device.address for device in running.fabric.devices}
-    with namespaces.reserved(Plan("other", Shape(2))) as fabric:
+    with namespaces.reserved_addresses(Plan("other", Shape(2))) as fabric:
         assert not taken & {device.address for device in fabric.devices}
 
 

@@ -265,7 +265,7 @@ def test_silent_hosts_are_noticed() -> None:
 
 
 def test_address() -> None:
-    assert tcp.parse("rdma://mlx5_0@192.168.100.2:4792") == ("mlx5_0", "192.168.100.2", 4792)
+    assert tcp.parse_address("rdma://mlx5_0@192.168.100.2:4792") == ("mlx5_0", "192.168.100.2", 4792)
 
 
 @pytest.mark.parametrize("text", ["rdma://192.168.100.2:4792", "rdma://mlx5_0@host:1", "mlx5_0@1.2.3.4:5", "rdma://"])

@@ -35,7 +35,7 @@ def number(address: str) -> int:
 
 def nics_of(shape: Shape) -> list[Nic]:
     """NICs from the fabric's file of uplinks."""
-    lines = tree.render(make("test", shape, "127.99.0")).splitlines()
+    lines = tree.render_uplinks(make("test", shape, "127.99.0")).splitlines()
     return [(words[1], int(words[2]), tuple(words[3:])) for words in map(str.split, lines)]
 
 

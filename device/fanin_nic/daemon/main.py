@@ -1,4 +1,10 @@
-"""The programs `fanin-nic` and `fanin-switch`."""
+"""The programs `fanin-nic` and `fanin-switch`.
+
+Their settings come from the command line and a file: TOML with the fields of DeviceSettings, as a service's
+/etc/fanin/NAME.toml. Notices to a service manager follow the protocol of sd_notify(3), as of systemd: a datagram of
+lines NAME=VALUE goes to the UNIX socket in $NOTIFY_SOCKET, where "@" stands for the zero byte of an abstract name;
+without the variable none is sent.
+"""
 
 import gc
 import logging
@@ -11,36 +17,16 @@ from argparse import SUPPRESS
 from pathlib import Path
 from typing import Any
 
-from fanin_wire import settings
 from fanin_wire.command_line import Parser
-from fanin_wire.settings import DeviceSettings, InvalidSetting, convert, fields
+from fanin_wire.settings import DeviceSettings, InvalidSetting, convert, description, fields
 
+LOG_LEVELS = ("debug", "info", "warning", "error")
+ENVIRONMENT_VARIABLE = "NOTIFY_SOCKET"
 REMEDY = "see docs/deployment.md for an example"
 log = logging.getLogger(__name__)
-ENVIRONMENT_VARIABLE = "NOTIFY_SOCKET"
-LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
-def read(path: Path) -> dict[str, Any]:
-    """The settings of a file, with types and bounds checked; required ones may be missing. Raises InvalidSetting, whose
-    `place` has the file: it can not be read, is not TOML, or a setting is wrong."""
-    try:
-        values = tomllib.loads(path.read_text())
-    except OSError as error:
-        raise InvalidSetting(str(path), error.strerror or str(error), REMEDY) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidSetting(str(path), f"not TOML: {error}", REMEDY) from None
-    stand_in = {name: _stand_in(name) for name, field in fields(DeviceSettings).items() if field.required}
-    try:
-        convert(stand_in | values, DeviceSettings)
-    except InvalidSetting as error:
-        raise InvalidSetting(f"{path}: {error.place}", error.cause, error.remedy) from None
-    return values
-
-
-def _stand_in(name: str) -> str:
-    """A value for a required setting, which the command line may give."""
-    return "127.0.0.1" if name == "address" else "0"
+# The service manager
 
 
 class ServiceManager:
@@ -73,21 +59,7 @@ class ServiceManager:
                 log.warning("%s=%s does not accept notices: %s", ENVIRONMENT_VARIABLE, self._address, error)
 
 
-def _parser(kind: str) -> Parser:
-    """A parser with an option for each field of DeviceSettings."""
-    parser = Parser(
-        prog=f"fanin-{kind}",
-        description=f"A collective-offload {kind}. It is ready when its socket answers, and tells a service manager so."
-        " SIGTERM ends it at once. After SIGUSR1 it takes no new job, and ends when the present ones have ended.",
-    )
-    parser.add_argument("--settings", type=Path, help="TOML file with these settings; options have precedence")
-    for name, field in settings.fields(DeviceSettings).items():
-        text = settings.description(field)
-        shown = f"{text} (default {field.default})" if not field.required and field.default else text
-        option = f"--{name.replace('_', '-')}"
-        parser.add_argument(option, default=SUPPRESS, help=shown)
-    parser.add_argument("--log-level", default="warning", choices=LOG_LEVELS)
-    return parser
+# Settings
 
 
 def _parse(kind: str) -> tuple[DeviceSettings, str]:
@@ -96,17 +68,59 @@ def _parse(kind: str) -> tuple[DeviceSettings, str]:
     arguments: dict[str, Any] = vars(parser.parse_args())
     log_level, path = arguments.pop("log_level"), arguments.pop("settings")
     try:
-        given = read(path) if path else {}
+        given = read_settings(path) if path else {}
     except InvalidSetting as error:
         parser.refuse(f"{error.place}: {error.cause}", error.remedy)
-    required = [name for name, field in settings.fields(DeviceSettings).items() if field.required]
+    required = [name for name, field in fields(DeviceSettings).items() if field.required]
     if missing := [name for name in required if name not in arguments and name not in given]:
         remedy = f"give --{missing[0]}" + (f", or add it to {path}" if path else "")
         parser.refuse(f"{', '.join(missing)}: missing", remedy)
     try:
-        return settings.convert(given | arguments, DeviceSettings, from_text=True), log_level
+        return convert(given | arguments, DeviceSettings, from_text=True), log_level
     except InvalidSetting as error:
         parser.refuse(f"--{error.place.replace('_', '-')}: {error.cause}", error.remedy)
+
+
+def _parser(kind: str) -> Parser:
+    """A parser with an option for each field of DeviceSettings."""
+    parser = Parser(
+        prog=f"fanin-{kind}",
+        description=f"A collective-offload {kind}. It is ready when its socket answers, and tells a service manager so."
+        " SIGTERM ends it at once. After SIGUSR1 it takes no new job, and ends when the present ones have ended.",
+    )
+    parser.add_argument("--settings", type=Path, help="TOML file with these settings; options have precedence")
+    for name, field in fields(DeviceSettings).items():
+        text = description(field)
+        shown = f"{text} (default {field.default})" if not field.required and field.default else text
+        option = f"--{name.replace('_', '-')}"
+        parser.add_argument(option, default=SUPPRESS, help=shown)
+    parser.add_argument("--log-level", default="warning", choices=LOG_LEVELS)
+    return parser
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """The settings of a file, with types and bounds checked; required ones may be missing. Raises InvalidSetting, whose
+    `place` has the file: it can not be read, is not TOML, or a setting is wrong."""
+    try:
+        values = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise InvalidSetting(str(path), error.strerror or str(error), REMEDY) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidSetting(str(path), f"not TOML: {error}", REMEDY) from None
+    stand_in = {name: _stand_in(name) for name, field in fields(DeviceSettings).items() if field.required}
+    try:
+        convert(stand_in | values, DeviceSettings)
+    except InvalidSetting as error:
+        raise InvalidSetting(f"{path}: {error.place}", error.cause, error.remedy) from None
+    return values
+
+
+def _stand_in(name: str) -> str:
+    """A value for a required setting, which the command line may give."""
+    return "127.0.0.1" if name == "address" else "0"
+
+
+# The programs
 
 
 def serve(

@@ -43,39 +43,6 @@ MODULE = "fanin_nic.daemon.precompile"
 LOOP = "loop"  # argument: compile the loop only
 
 
-class Entry(NamedTuple):
-    """A compiled function, by module and name, and the types of its arguments."""
-
-    module: str
-    name: str
-    arguments: tuple[types.Type, ...]
-
-    def compile(self) -> None:
-        """Make its machine code in this process, or load it from the cache."""
-        getattr(import_module(self.module), self.name).compile(self.arguments)
-
-
-def entries() -> list[Entry]:
-    """The entries of a device. Those that the cache lacks are compiled, for this processor."""
-    precompile()
-    functions = dict.fromkeys(_compiled_functions())
-    return sorted(
-        (
-            Entry(function.__module__, function.__name__, kinds)
-            for function in functions
-            for kinds in function.overloads
-        ),
-        key=str,
-    )
-
-
-def _compiled_functions() -> Iterator[Compiled]:
-    """All compiled functions of loaded modules; one that several import comes several times."""
-    for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] == "fanin_nic":
-            yield from (value for value in vars(module).values() if isinstance(value, Compiled))
-
-
 def precompile() -> None:
     """Compile what the cache lacks, load the rest, and mark the cache folder as complete."""
     with _one_at_a_time():
@@ -131,6 +98,39 @@ def _precompile_transport() -> None:
     ordinary.destroy(row)
     ordinary.destroy_shared(shared)
     ordinary.deregister(key)
+
+
+class Entry(NamedTuple):
+    """A compiled function, by module and name, and the types of its arguments."""
+
+    module: str
+    name: str
+    arguments: tuple[types.Type, ...]
+
+    def compile(self) -> None:
+        """Make its machine code in this process, or load it from the cache."""
+        getattr(import_module(self.module), self.name).compile(self.arguments)
+
+
+def entries() -> list[Entry]:
+    """The entries of a device: all that `precompile` compiles or loads in this process, so no second list is needed."""
+    precompile()
+    functions = dict.fromkeys(_compiled_functions())
+    return sorted(
+        (
+            Entry(function.__module__, function.__name__, kinds)
+            for function in functions
+            for kinds in function.overloads
+        ),
+        key=str,
+    )
+
+
+def _compiled_functions() -> Iterator[Compiled]:
+    """All compiled functions of loaded modules; one that several import comes several times."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "fanin_nic":
+            yield from (value for value in vars(module).values() if isinstance(value, Compiled))
 
 
 def main() -> None:

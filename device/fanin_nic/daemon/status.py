@@ -22,11 +22,12 @@ from fanin_nic.port.port import Port
 from fanin_wire.abi import Route, Status
 from fanin_wire.status import status_entry
 
-log = logging.getLogger(__name__)
-SEEN = ["jid", "key", "state"]  # of a job
-SILENCE = 60.0  # seconds between two lines about one device
-OWN_MTU = 0  # in place of an errno
+MAX_LINKS = 256
+OTHER = "other"  # the port's name for peers without a row
+SEEN = ["jid", "key", "state"]  # members of a job that the log compares
+SILENCE = 60.0  # seconds between two lines about packets to one device
 PATIENCE = 1.0  # seconds before an error that mostly passes is logged
+OWN_MTU = 0  # in place of an errno
 FULL_QUEUE = (errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM)
 PASSING = (*FULL_QUEUE, errno.ENOTCONN)  # mostly passes
 FULL = "the queue of the network interface is full again and again: see ip -s link"
@@ -46,140 +47,10 @@ REMEDIES = {
     errno.EINVAL: "this machine has lost the address of this device, or the kernel can not cut packets of"
     " MTU {mtu}: see ip address",
 }
-MAX_LINKS = 256
-OTHER = "other"  # the port's name for peers without a row
+log = logging.getLogger(__name__)
 
 
-class JobLog:
-    """Logs changes in a table of jobs (records.tables.JOB)."""
-
-    def __init__(self, jobs: np.ndarray) -> None:
-        self._jobs = jobs
-        self._seen = jobs[SEEN].copy()
-
-    def look(self) -> None:
-        """Log what is new; cheap if nothing is."""
-        seen = self._jobs[SEEN].copy()
-        for index in np.flatnonzero(seen != self._seen):
-            job, before = self._jobs[index], self._seen[index]
-            if job["state"] == JobState.ACTIVE:
-                _tell_start(job)
-            elif job["state"] == JobState.ABORTED and _is_same(job, before):  # else it never ran here
-                _tell_end(job)
-        self._seen = seen
-
-
-def _is_same(job: np.void, before: np.void) -> bool:
-    """Whether an ended job is the one before, and had not ended or left."""
-    running = before["state"] in (JobState.JOINING, JobState.CONFIGURING, JobState.ACTIVE)
-    return bool(running and job["jid"] == before["jid"] and job["key"] == before["key"])
-
-
-def _tell_start(job: np.void) -> None:
-    way = Route(int(job["route"])).name.lower()
-    if job["route"] == Route.RING:
-        way += f", next {_address(job['next_address'])}"
-    if job["has_parent"]:
-        way += f", below {_address(job['parent_address'])}"
-    log.info("job %d runs: %s; segments of %d bytes, %d slots", job["jid"], way, job["chunk"], job["slots"])
-
-
-def _tell_end(job: np.void) -> None:
-    entry, about = status_entry(int(job["status"])), ""
-    if job["lost_device"]:
-        about = f", about {_address(job['lost_device'])}"
-    level = logging.INFO if job["status"] == Status.ABORTED else logging.WARNING  # another member has the cause
-    log.log(level, "job %d has ended with %s%s: %s", job["jid"], entry.name, about, entry.meaning)
-
-
-def _address(number: int) -> str:
-    return str(ipaddress.IPv4Address(int(number)))
-
-
-class SendErrors:
-    """Logs, for each other device, the first failed packet at once, then at most a line a minute. ports: of all
-    lanes."""
-
-    def __init__(self, ports: Sequence[Port]) -> None:
-        self._ports = ports
-        self._failed = 0
-        self._logged: dict[str, tuple[int, float]] = {}  # packets in the last line, and when the next may come
-        self._last: dict[str, tuple[int, float]] = {}  # packets so far, and when the last one was lost
-
-    def look(self) -> None:
-        """Log what is new; cheap if nothing is."""
-        failed = sum(port.failed_sends() for port in self._ports)
-        if failed == self._failed:
-            return
-        self._failed = failed
-        for port in self._ports:
-            for address, (count, code) in port.send_errors().items():
-                self._look_at(port, address, count, code)
-
-    def _look_at(self, port: Port, address: str, count: int, code: int) -> None:
-        key, now = f"{port.lane} {address}", time.monotonic()
-        told, next_line = self._logged.get(key, (0, now))
-        before, lost_at = self._last.get(key, (0, 0.0))
-        if count == before and code in PASSING:
-            return  # it has passed
-        if count != before:
-            self._last[key] = count, now
-            if code in PASSING and now - lost_at > 2 * PATIENCE:
-                next_line = max(next_line, now + PATIENCE)  # for example a queue that was not full before
-        if count == told or now < next_line:
-            self._logged[key] = told, next_line
-            return
-        self._logged[key] = count, now + SILENCE
-        remedy = REMEDIES.get(code, "the kernel's log may say more").format(mtu=port.mtu, address=address)
-        log.warning("%d packets to %s could not be sent: %s; %s", count - told, address, _words(code), remedy)
-
-
-def _words(code: int) -> str:
-    """The name and number of an error."""
-    return f"{errno.errorcode.get(code, 'error')} {code}" if code else "longer than the MTU of the device"
-
-
-def version() -> str:
-    """Version of the installed distribution."""
-    try:
-        return metadata.version("fanin")
-    except metadata.PackageNotFoundError:
-        return "unknown"
-
-
-def job_status(parts: list[np.void]) -> dict[str, Any]:
-    """Status of one job, from its records in its lanes."""
-    first = parts[0]
-    status = {"jid": int(first["jid"]), "route": Route(int(first["route"])).name.lower(), "state": _state(parts)}
-    for name in ("slots", "window"):
-        status[name] = sum(int(part[name]) for part in parts)
-    status["chunk"] = int(first["chunk"])
-    status["slots_high_water"] = sum(int(part["high_water"]) for part in parts)
-    missing = (int(part["config_mask"]) & ~int(part["node_joined"]) for part in parts)
-    return status | {"children_missing": functools.reduce(operator.or_, missing), "lanes": len(parts)}
-
-
-def _state(parts: list[np.void]) -> str:
-    """ABORTED if one lane has ended the job, else the state of the lane that is furthest behind."""
-    states = {JobState(int(part["state"])) for part in parts}
-    return (JobState.ABORTED if JobState.ABORTED in states else min(states)).name.lower()
-
-
-def add_up(tables: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """The sum of tables of counters, by name."""
-    total: dict[str, int] = {}
-    for table in tables:
-        for name, value in table.items():
-            total[name] = total.get(name, 0) + value
-    return total
-
-
-def busiest(links: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-    """The links with the most packets; "other" is the sum of the rest, which could make the status too long."""
-    ranked = sorted(links, key=lambda address: -links[address]["tx_packets"] - links[address]["rx_packets"])
-    shown = [address for address in ranked[:MAX_LINKS] if address != OTHER]
-    rest = [links[address] for address in links if address not in shown]
-    return {address: links[address] for address in links if address in shown} | ({OTHER: add_up(rest)} if rest else {})
+# The status
 
 
 class DeviceStatus:
@@ -261,6 +132,24 @@ class DeviceStatus:
         return total
 
 
+def job_status(parts: list[np.void]) -> dict[str, Any]:
+    """Status of one job, from its records in its lanes."""
+    first = parts[0]
+    status = {"jid": int(first["jid"]), "route": Route(int(first["route"])).name.lower(), "state": _state(parts)}
+    for name in ("slots", "window"):
+        status[name] = sum(int(part[name]) for part in parts)
+    status["chunk"] = int(first["chunk"])
+    status["slots_high_water"] = sum(int(part["high_water"]) for part in parts)
+    missing = (int(part["config_mask"]) & ~int(part["node_joined"]) for part in parts)
+    return status | {"children_missing": functools.reduce(operator.or_, missing), "lanes": len(parts)}
+
+
+def _state(parts: list[np.void]) -> str:
+    """ABORTED if one lane has ended the job, else the state of the lane that is furthest behind."""
+    states = {JobState(int(part["state"])) for part in parts}
+    return (JobState.ABORTED if JobState.ABORTED in states else min(states)).name.lower()
+
+
 def _active_jobs(core: LaneCore) -> np.ndarray:
     jobs = core.engine.tables["jobs"][:-1]
     return jobs[jobs["state"] != JobState.FREE]
@@ -274,3 +163,123 @@ def _slots(core: LaneCore) -> dict[str, int]:
         "used": int(header["slots_used"]),
         "high_water": int(header["slots_high_water"]),
     }
+
+
+def add_up(tables: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """The sum of tables of counters, by name."""
+    total: dict[str, int] = {}
+    for table in tables:
+        for name, value in table.items():
+            total[name] = total.get(name, 0) + value
+    return total
+
+
+def busiest(links: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+    """The links with the most packets; "other" is the sum of the rest, which could make the status too long."""
+    ranked = sorted(links, key=lambda address: -links[address]["tx_packets"] - links[address]["rx_packets"])
+    shown = [address for address in ranked[:MAX_LINKS] if address != OTHER]
+    rest = [links[address] for address in links if address not in shown]
+    return {address: links[address] for address in links if address in shown} | ({OTHER: add_up(rest)} if rest else {})
+
+
+def version() -> str:
+    """Version of the installed distribution."""
+    try:
+        return metadata.version("fanin")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+# The log of jobs
+
+
+class JobLog:
+    """Logs the route of each job, and why it has ended early, from changes in a table of jobs (records.tables.JOB)."""
+
+    def __init__(self, jobs: np.ndarray) -> None:
+        self._jobs = jobs
+        self._seen = jobs[SEEN].copy()
+
+    def look(self) -> None:
+        """Log what is new; cheap if nothing is."""
+        seen = self._jobs[SEEN].copy()
+        for index in np.flatnonzero(seen != self._seen):
+            job, before = self._jobs[index], self._seen[index]
+            if job["state"] == JobState.ACTIVE:
+                _tell_start(job)
+            elif job["state"] == JobState.ABORTED and _is_same(job, before):  # else it never ran here
+                _tell_end(job)
+        self._seen = seen
+
+
+def _is_same(job: np.void, before: np.void) -> bool:
+    """Whether an ended job is the one before, and had not ended or left."""
+    running = before["state"] in (JobState.JOINING, JobState.CONFIGURING, JobState.ACTIVE)
+    return bool(running and job["jid"] == before["jid"] and job["key"] == before["key"])
+
+
+def _tell_start(job: np.void) -> None:
+    way = Route(int(job["route"])).name.lower()
+    if job["route"] == Route.RING:
+        way += f", next {_address(job['next_address'])}"
+    if job["has_parent"]:
+        way += f", below {_address(job['parent_address'])}"
+    log.info("job %d runs: %s; segments of %d bytes, %d slots", job["jid"], way, job["chunk"], job["slots"])
+
+
+def _tell_end(job: np.void) -> None:
+    entry, about = status_entry(int(job["status"])), ""
+    if job["lost_device"]:
+        about = f", about {_address(job['lost_device'])}"
+    level = logging.INFO if job["status"] == Status.ABORTED else logging.WARNING  # another member has the cause
+    log.log(level, "job %d has ended with %s%s: %s", job["jid"], entry.name, about, entry.meaning)
+
+
+def _address(number: int) -> str:
+    return str(ipaddress.IPv4Address(int(number)))
+
+
+# The log of send errors
+
+
+class SendErrors:
+    """Logs, for each other device, the first failed packet at once, then at most a line a minute: a counter grows in
+    silence, an administrator reads the log. ports: of all lanes."""
+
+    def __init__(self, ports: Sequence[Port]) -> None:
+        self._ports = ports
+        self._failed = 0
+        self._logged: dict[str, tuple[int, float]] = {}  # packets in the last line, and when the next may come
+        self._last: dict[str, tuple[int, float]] = {}  # packets so far, and when the last one was lost
+
+    def look(self) -> None:
+        """Log what is new; cheap if nothing is."""
+        failed = sum(port.failed_sends() for port in self._ports)
+        if failed == self._failed:
+            return
+        self._failed = failed
+        for port in self._ports:
+            for address, (count, code) in port.send_errors().items():
+                self._look_at(port, address, count, code)
+
+    def _look_at(self, port: Port, address: str, count: int, code: int) -> None:
+        key, now = f"{port.lane} {address}", time.monotonic()
+        told, next_line = self._logged.get(key, (0, now))
+        before, lost_at = self._last.get(key, (0, 0.0))
+        if count == before and code in PASSING:
+            return  # it has passed
+        if count != before:
+            self._last[key] = count, now
+            if code in PASSING and now - lost_at > 2 * PATIENCE:
+                next_line = max(next_line, now + PATIENCE)  # for example a queue that was not full before
+        if count == told or now < next_line:
+            self._logged[key] = told, next_line
+            return
+        self._logged[key] = count, now + SILENCE
+        remedy = REMEDIES.get(code, "the kernel's log may say more").format(mtu=port.mtu, address=address)
+        log.warning("%d packets to %s could not be sent: %s; %s", count - told, address, _words(code), remedy)
+
+
+def _words(code: int) -> str:
+    """The name and number of an error."""
+    return f"{errno.errorcode.get(code, 'error')} {code}" if code else "longer than the MTU of the device"

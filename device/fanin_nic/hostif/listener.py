@@ -13,8 +13,9 @@ OWNER_ONLY = 0o600
 PEER_PIDFD = 77  # SO_PEERPIDFD, since Linux 6.5
 
 
-class Accepting:
-    """A listening socket, and a spare descriptor."""
+class Acceptor:
+    """A listening socket. A connection that gets no descriptor must not keep the device awake: a spare one serves to
+    turn it away."""
 
     def __init__(self, listening: socket.socket) -> None:
         self.socket = listening
@@ -32,7 +33,7 @@ class Accepting:
         return connection
 
     def _turn_away(self) -> None:
-        """Close a connection that gets no descriptor. If it waited on, it would keep the device awake."""
+        """Close a connection that gets no descriptor."""
         os.close(self._spare)
         with contextlib.suppress(OSError):
             self.socket.accept()[0].close()
@@ -43,11 +44,7 @@ class Accepting:
         os.close(self._spare)
 
 
-class SocketInUse(RuntimeError):
-    """Another device answers at the path, or it is not a socket."""
-
-
-class Listener(Accepting):
+class Listener(Acceptor):
     """Listens at `path`, in place of a dead device's socket. Raises SocketInUse, also if that device is alive."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -72,6 +69,10 @@ class Listener(Accepting):
                 self.path.unlink()
         except FileNotFoundError:
             return
+
+
+class SocketInUse(RuntimeError):
+    """Another device answers at the path, or it is not a socket."""
 
 
 def _remove_stale(path: Path) -> None:

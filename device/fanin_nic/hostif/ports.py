@@ -1,10 +1,13 @@
-"""What the control server needs of the engine, of the transport of ordinary traffic, and of a tap."""
+"""What the control server needs of the engine, of the transport of ordinary traffic, and of a tap: those of the daemon,
+or models in tests."""
 
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from fanin_wire.abi import Service, Status
+
+# Refusals
 
 
 class Refused(Exception):
@@ -20,6 +23,9 @@ class NoResources(Refused):
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(Status["NO_RESOURCES"], reason)
+
+
+# The engine
 
 
 class EnginePort(Protocol):
@@ -55,6 +61,9 @@ class EnginePort(Protocol):
 
     def leave(self, queue: int, tag: int) -> None:
         """Begin to leave. Unfinished requests complete as FLUSHED. The answer is notice(client, leave_reply(...))."""
+
+
+# The transport of ordinary traffic
 
 
 class OrdinaryRegion(NamedTuple):
@@ -115,6 +124,9 @@ class TransportPort(Protocol):
 
     def query(self, row: int) -> tuple[int, dict[int, int]]:
         """State and attributes."""
+
+
+# A tap
 
 
 class TapPort(Protocol):

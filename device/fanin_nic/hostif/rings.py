@@ -1,10 +1,8 @@
 """The device's ends of send, completion and arrival rings, in compiled code, by address.
 
 The client can write their memory. So a WQE is copied before it is checked, and inconsistent counters make a ring look
-empty: a client that scribbles harms only its own queues.
-
-A client may write the ring's memory; whatever it writes, the device stays inside the ring. Record 0058: why an arrival
-is only a hint, and why the rings are this small.
+empty or full: a client that scribbles harms only its own queues, and the device stays inside the ring. Record 0058: why
+an arrival is only a hint, and why the rings are this small.
 """
 
 import numpy as np
@@ -26,33 +24,38 @@ from fanin_nic.native.memory import (
 from fanin_wire import abi
 
 PRODUCER = np.uint64(abi.ffi.offsetof("struct fanin_ring", "producer"))
-CONSUMER_SEEN = np.uint64(abi.ffi.offsetof("struct fanin_ring", "consumer_seen"))
 CONSUMER = np.uint64(abi.ffi.offsetof("struct fanin_ring", "consumer"))
+CONSUMER_SEEN = np.uint64(abi.ffi.offsetof("struct fanin_ring", "consumer_seen"))
 WAITING = np.uint64(abi.ffi.offsetof("struct fanin_ring", "waiting"))
 WAKE_AT = np.uint64(abi.ffi.offsetof("struct fanin_ring", "wake_at"))
 OVERRUN = np.uint64(abi.ffi.offsetof("struct fanin_ring", "overrun"))
 ENTRIES = np.uint64(abi.RING.itemsize)
+HALF = np.uint32(1 << 31)  # of a counter's range
 WQE_BYTES = np.uint64(abi.WQE.itemsize)
 CQE_BYTES = np.uint64(abi.CQE.itemsize)
 SQ_DEPTH = np.uint32(abi.SQ_DEPTH)
 CQ_DEPTH = np.uint32(abi.CQ_DEPTH)
-BEAT = np.uint64(abi.ffi.offsetof("struct fanin_doorbell", "beat"))
-HALF = np.uint32(1 << 31)  # of a counter's range
-GONE = np.uint64(abi.ffi.offsetof("struct fanin_doorbell", "device_gone"))
 SLEEPING = np.uint64(abi.ffi.offsetof("struct fanin_doorbell", "device_sleeping"))
-UNIT = np.uint64(abi.ARRIVAL_UNIT)
-UNITS = np.uint32(abi.ARRIVAL_UNITS)
-HEAD = np.uint64(abi.ARRIVAL.itemsize)
+GONE = np.uint64(abi.ffi.offsetof("struct fanin_doorbell", "device_gone"))
+BEAT = np.uint64(abi.ffi.offsetof("struct fanin_doorbell", "beat"))
+ARRIVAL_UNIT = np.uint64(abi.ARRIVAL_UNIT)
+ARRIVAL_UNITS = np.uint32(abi.ARRIVAL_UNITS)
+ARRIVAL_HEAD = np.uint64(abi.ARRIVAL.itemsize)
 NO_ARRIVAL = abi.NO_ARRIVAL
-ARRIVAL_RING_BYTES = abi.RING.itemsize + abi.ARRIVAL_UNITS * int(UNIT)
+ARRIVAL_RING_BYTES = abi.RING.itemsize + abi.ARRIVAL_UNITS * int(ARRIVAL_UNIT)
 arrival_at = record_at(abi.ARRIVAL[["jid", "mid", "length", "dtype"]])
 
 
+# Requests
+
+
 @compiled
-def pending(ring):
-    """WQEs in the send ring at address `ring`; 0 also if its counters are inconsistent."""
-    count = uint32(load_acquire(ring + PRODUCER) - load_u32(ring + CONSUMER))
-    return count if count <= SQ_DEPTH else uint32(0)
+def fetch(ring, wqe):
+    """Take the oldest WQE of the send ring, to address `wqe`. False: none."""
+    if not peek(ring, wqe):
+        return False
+    consume(ring)
+    return True
 
 
 @compiled
@@ -66,18 +69,16 @@ def peek(ring, wqe):
 
 
 @compiled
-def consume(ring):
-    """Free the entry of the oldest WQE, after `peek`."""
-    store_release(ring + CONSUMER, uint32(load_u32(ring + CONSUMER) + 1))
+def pending(ring):
+    """WQEs in the send ring at address `ring`; 0 also if its counters are inconsistent."""
+    count = uint32(load_acquire(ring + PRODUCER) - load_u32(ring + CONSUMER))
+    return count if count <= SQ_DEPTH else uint32(0)
 
 
 @compiled
-def fetch(ring, wqe):
-    """Take the oldest WQE of the send ring, to address `wqe`. False: none."""
-    if not peek(ring, wqe):
-        return False
-    consume(ring)
-    return True
+def consume(ring):
+    """Free the entry of the oldest WQE, after `peek`."""
+    store_release(ring + CONSUMER, uint32(load_u32(ring + CONSUMER) + 1))
 
 
 @compiled
@@ -98,12 +99,16 @@ def pending_ordinary(ring, depth):
     return count if count <= depth else uint32(0)
 
 
+# Completions
+
+
 @compiled
-def see(ring):
-    """How far the client has emptied a ring."""
-    consumer = load_acquire(ring + CONSUMER)
-    store_u32(ring + CONSUMER_SEEN, consumer)
-    return consumer
+def complete(ring, cqe):
+    if not store(ring, cqe):
+        return False
+    full_fence()
+    wake(ring)
+    return True
 
 
 @compiled
@@ -120,6 +125,14 @@ def store(ring, cqe):
 
 
 @compiled
+def see(ring):
+    """How far the client has emptied a ring."""
+    consumer = load_acquire(ring + CONSUMER)
+    store_u32(ring + CONSUMER_SEEN, consumer)
+    return consumer
+
+
+@compiled
 def wake(ring):
     """Wake the clients that sleep on a completion ring and have what they wait for. A full fence must be between
     `store` and this; other clients see what was stored."""
@@ -133,13 +146,45 @@ def has_reached(counter, other):
     return uint32(counter - other) < HALF
 
 
+# Arrivals: short data that come before a rank asks for them
+
+
 @compiled
-def complete(ring, cqe):
-    if not store(ring, cqe):
-        return False
-    full_fence()
-    wake(ring)
-    return True
+def store_arrival(ring, action):
+    """Store the data of an ARRIVAL action; nothing if the ring is full or its counters are inconsistent."""
+    units = uint32((ARRIVAL_HEAD + uint64(action.length) + ARRIVAL_UNIT - uint64(1)) // ARRIVAL_UNIT)
+    producer = load_u32(ring + PRODUCER)
+    place = uint32(producer % ARRIVAL_UNITS)
+    left = uint32(ARRIVAL_UNITS - place)
+    skipped = left if units > left else uint32(0)
+    needed = uint32(units + skipped)
+    if not _has_room(producer, load_u32(ring + CONSUMER_SEEN), needed) and not _has_room(producer, see(ring), needed):
+        return
+    if skipped:
+        arrival_at(_unit_address(ring, place)).length = NO_ARRIVAL
+        place = uint32(0)
+    arrival = arrival_at(_unit_address(ring, place))
+    arrival.jid = action.jid
+    arrival.mid = action.mid
+    arrival.length = action.length
+    arrival.dtype = action.opcode
+    copy(_unit_address(ring, place) + ARRIVAL_HEAD, action.payload, uint64(action.length))
+    store_release(ring + PRODUCER, uint32(producer + needed))
+
+
+@compiled
+def _has_room(producer, consumer, units):
+    used = uint32(producer - consumer)
+    return used <= ARRIVAL_UNITS and units <= uint32(ARRIVAL_UNITS - used)
+
+
+@compiled
+def _unit_address(ring, number):
+    """Address of a unit of a ring."""
+    return ring + ENTRIES + uint64(number) * ARRIVAL_UNIT
+
+
+# Doorbells
 
 
 @compiled
@@ -155,38 +200,3 @@ def beat(doorbells, count, number):
     """Show clients that the device runs, by a new number. doorbells: as of `set_sleeping`."""
     for index in range(count):
         store_release(load_u64(doorbells + uint64(8 * index)) + BEAT, uint32(number))
-
-
-@compiled
-def store_arrival(ring, action):
-    """Store the data of an ARRIVAL action; nothing if the ring is full or its counters are inconsistent."""
-    units = uint32((HEAD + uint64(action.length) + UNIT - uint64(1)) // UNIT)
-    producer = load_u32(ring + PRODUCER)
-    place = uint32(producer % UNITS)
-    left = uint32(UNITS - place)
-    skipped = left if units > left else uint32(0)
-    needed = uint32(units + skipped)
-    if not has_room(producer, load_u32(ring + CONSUMER_SEEN), needed) and not has_room(producer, see(ring), needed):
-        return
-    if skipped:
-        arrival_at(unit_address(ring, place)).length = NO_ARRIVAL
-        place = uint32(0)
-    arrival = arrival_at(unit_address(ring, place))
-    arrival.jid = action.jid
-    arrival.mid = action.mid
-    arrival.length = action.length
-    arrival.dtype = action.opcode
-    copy(unit_address(ring, place) + HEAD, action.payload, uint64(action.length))
-    store_release(ring + PRODUCER, uint32(producer + needed))
-
-
-@compiled
-def has_room(producer, consumer, units):
-    used = uint32(producer - consumer)
-    return used <= UNITS and units <= uint32(UNITS - used)
-
-
-@compiled
-def unit_address(ring, number):
-    """Address of a unit of a ring."""
-    return ring + ENTRIES + uint64(number) * UNIT

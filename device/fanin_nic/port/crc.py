@@ -1,8 +1,5 @@
 """CRC-32 of Ethernet over memory, in the fastest way that this CPU has.
 
-As in `crc`, the register is not inverted before or after. Only a processor with ARM_CRC may compile this: without it
-LLVM ends the process.
-
 `crc_update(state: uint32, address: uint64, length: uint64) -> uint32` runs the CRC register over `length` bytes,
 without inverting it before or after: begin with `START`, take `~state` at the end (`zlib.crc32` does both). `VARIANTS`
 holds all implementations for this CPU.
@@ -34,11 +31,11 @@ from fanin_nic.port.folding import (
     multiplier,
 )
 
-ARM_CRC = frozenset(("neon", "crc"))  # x86 has another polynomial; "neon" means Arm
-REGISTER = ir.IntType(32)
 START = 0xFFFF_FFFF
-HEADERS_SIZE = HEADER_BLOCKS * LANE_BYTES
+ARM_CRC = frozenset(("neon", "crc"))  # x86 has another polynomial; "neon" means Arm
 X86_CARRYLESS, ARM_CARRYLESS = frozenset(("pclmul",)), frozenset(("neon", "aes"))  # x86 has an "aes" as well
+REGISTER_TYPE = ir.IntType(32)
+HEADERS_SIZE = HEADER_BLOCKS * LANE_BYTES
 TABLES = byte_tables(16)
 ONE_REGISTER, BYTE_REGISTER = 1 << 31, 1 << 23  # the polynomials 1 and x^8
 X64 = np.uint64(multiplier(64))
@@ -51,6 +48,9 @@ fold_128 = folded_with(128, 4)
 fold_serial = folded_with(128, 1)
 
 
+# Arm's instructions
+
+
 def _instruction(suffix: str, operand: ir.IntType):
     """Intrinsic `(state: uint32, data) -> uint32` of one instruction; data: a number whose lowest bits count."""
 
@@ -58,7 +58,7 @@ def _instruction(suffix: str, operand: ir.IntType):
     def instruction(typing_context, state, data):
         def generate(context, builder, signature, arguments):
             register, word = arguments
-            function_type = ir.FunctionType(REGISTER, [REGISTER, operand])
+            function_type = ir.FunctionType(REGISTER_TYPE, [REGISTER_TYPE, operand])
             function = cgutils.get_or_insert_function(builder.module, function_type, f"llvm.aarch64.crc32{suffix}")
             return builder.call(function, [register, word])
 
@@ -67,14 +67,15 @@ def _instruction(suffix: str, operand: ir.IntType):
     return instruction
 
 
-crc_byte = _instruction("b", REGISTER)
-crc_word = _instruction("w", REGISTER)
+crc_byte = _instruction("b", REGISTER_TYPE)
+crc_word = _instruction("w", REGISTER_TYPE)
 crc_double = _instruction("x", ir.IntType(64))
 
 
 @compiled
 def crc_instructions(state, address, length):
-    """The CRC register after `length` bytes, as of `crc.crc_update`."""
+    """CRC32X and its like: 8 bytes at once. Only a processor with ARM_CRC may compile this: without it LLVM ends the
+    process."""
     state, end = uint32(state), address + length
     while end - address >= uint64(8):
         state = crc_double(state, load_u64(address))
@@ -89,9 +90,12 @@ def crc_instructions(state, address, length):
 
 
 @compiled
-def register_of(low, high):
+def _instructions_128(low, high):
     """CRC register after the 16 message bytes (low, high) from a register of 0."""
     return crc_double(crc_double(uint32(0), low), high)
+
+
+# Table look-ups
 
 
 @compiled
@@ -116,6 +120,9 @@ def crc_slicing(state, address, length):
     return state
 
 
+# Folding
+
+
 @compiled
 def _reduce_64(remainder):
     """CRC register of a 64-bit remainder: Barrett reduction."""
@@ -131,7 +138,7 @@ def _reduce_96(low, high):
 
 @compiled
 def _barrett_128(low, high):
-    """CRC register after the 16 message bytes (low, high) from a register of 0."""
+    """`_instructions_128` for every CPU with carry-less products."""
     product = carryless_multiply(low, X96)
     return _reduce_96(product[0] ^ (high << uint64(32)), product[1] ^ (high >> uint64(32)))
 
@@ -152,7 +159,9 @@ def _barrett_tail(state, address, length):
     return state
 
 
-_reduce_128, _tail = (register_of, crc_instructions) if cpu_features() >= ARM_CRC else (_barrett_128, _barrett_tail)
+_reduce_128, _tail = (
+    (_instructions_128, crc_instructions) if cpu_features() >= ARM_CRC else (_barrett_128, _barrett_tail)
+)
 
 
 @compiled
@@ -208,6 +217,9 @@ def crc_clmul_512(state, address, length):
     return _clmul_512(uint64(state), uint64(0), address, length)
 
 
+# Products
+
+
 @compiled
 def multiply_clmul(one, other):
     """Product of two registers as polynomials, modulo the polynomial."""
@@ -237,26 +249,7 @@ def crc_power(length):
     return power
 
 
-# Fastest first: implementation and its CPU features
-REQUIREMENTS = (
-    (crc_clmul_512, ("vpclmulqdq", "avx512f", "pclmul")),
-    (crc_clmul_256, ("vpclmulqdq", "avx2", "pclmul")),
-    (crc_clmul_128, ("pclmul", "sse4.1")),
-    (crc_clmul_128, ARM_CARRYLESS),
-    (crc_instructions, ARM_CRC),
-    (crc_slicing, ()),
-)
-
-
-def available_variants(features: frozenset[str]) -> dict:
-    """The implementations for a CPU with these features, by name, fastest first."""
-    return {function.__name__: function for function, needed in REQUIREMENTS if features.issuperset(needed)}
-
-
-VARIANTS = available_variants(cpu_features())
-crc_update = next(iter(VARIANTS.values()))
-_update_serial = crc_instructions if cpu_features() >= ARM_CRC else crc_slicing
-_update_behind = {crc_clmul_512: _clmul_512, crc_clmul_256: _clmul_256}.get(crc_update, _clmul_128)
+# The headers of a packet, and what follows
 
 
 @compiled
@@ -291,6 +284,28 @@ def behind_headers_serial(low, high, address, length):
     return _update_serial(uint32(low), address, length)
 
 
+# The choice for this CPU
+
+# Fastest first: implementation and its CPU features
+REQUIREMENTS = (
+    (crc_clmul_512, ("vpclmulqdq", "avx512f", "pclmul")),
+    (crc_clmul_256, ("vpclmulqdq", "avx2", "pclmul")),
+    (crc_clmul_128, ("pclmul", "sse4.1")),
+    (crc_clmul_128, ARM_CARRYLESS),
+    (crc_instructions, ARM_CRC),
+    (crc_slicing, ()),
+)
+
+
+def available_variants(features: frozenset[str]) -> dict:
+    """The implementations for a CPU with these features, by name, fastest first."""
+    return {function.__name__: function for function, needed in REQUIREMENTS if features.issuperset(needed)}
+
+
+VARIANTS = available_variants(cpu_features())
+crc_update = next(iter(VARIANTS.values()))
+_update_serial = crc_instructions if cpu_features() >= ARM_CRC else crc_slicing
+_update_behind = {crc_clmul_512: _clmul_512, crc_clmul_256: _clmul_256}.get(crc_update, _clmul_128)
 HEADERS = {"serial": (headers_serial, behind_headers_serial)}
 MULTIPLICATIONS = [multiply_bitwise]
 crc_headers, crc_behind_headers, crc_multiply = headers_serial, behind_headers_serial, multiply_bitwise

@@ -2,7 +2,7 @@
 
 Polynomials over GF(2) are Python integers, bit n the coefficient of x^n. *Reflected*: the lowest bit is the highest
 coefficient, as on Ethernet. The method is Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ
-Instruction", Intel 2009.
+Instruction", Intel 2009, as LLVM vector code: `pclmulqdq` of x86, `pmull` of Arm.
 
 A message is a polynomial. An accumulator of 128 bits stands for the part that was read. It moves on by D bits when it
 is multiplied by x^D modulo the polynomial, in two carry-less products, and the next 128 bits are added. Several
@@ -23,6 +23,9 @@ WORD = ir.IntType(64)
 LANE_BITS = 128
 LANE_BYTES = 16
 HEADER_BLOCKS = 6  # of IPv4, UDP, BTH and CETH
+
+
+# Polynomials
 
 
 def reflect(value: int, bits: int) -> int:
@@ -82,6 +85,9 @@ def byte_tables(count: int) -> np.ndarray:
     for k in range(1, count):
         tables[k] = (tables[k - 1] >> 8) ^ tables[0][tables[k - 1] & 0xFF]
     return tables
+
+
+# Vector code
 
 
 def _arm_product(builder, left, right, selector: int):
@@ -175,6 +181,9 @@ def _one_lane(builder, vector, bits: int):
         return last
     moved = _moved(builder, vector, [(lanes - 1 - i) * LANE_BITS for i in range(lanes)])
     return _sum(builder, [*(_lane(builder, moved, i) for i in range(lanes - 1)), last])
+
+
+# Intrinsics of compiled code
 
 
 def folded_with(bits: int, accumulators: int):

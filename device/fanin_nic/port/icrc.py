@@ -1,13 +1,13 @@
 """The invariant CRC of a RoCEv2 packet over IPv4 (InfiniBand Architecture Specification, Annex A17, section 17.3.3).
 
-It is computed for the first packet. The others differ by what their headers do to the register, carried over the
-payload in two multiplications, whatever its length. That holds within a batch, while the payload does not change. (If
-it does, the receiver drops the packet and asks for it again.)
-
 It covers the packet from the IP header to the end of the padding, after 64 one bits for the absent local route header.
 Fields that routers may change count as ones: type of service, time to live, IP and UDP checksum, and the byte of the
 BTH with FECN and BECN. The IP header is rebuilt here, as UDP sockets show it to neither side. DF is set, so the
 identification is known. The result is the number whose four bytes follow the packet in little-endian order.
+
+The CRC of a payload that several packets carry is computed for the first packet. The others differ by what their
+headers do to the register, carried over the payload in two multiplications, whatever its length. That holds within a
+batch, while the payload does not change. (If it does, the receiver drops the packet and asks for it again.)
 """
 
 import zlib
@@ -30,33 +30,11 @@ VERSION_AND_SERVICE = 0x45FF << 48
 DONT_FRAGMENT = 0x4000
 TTL_PROTOCOL_CHECKSUM = 0xFF11_FFFF << 32
 UDP_CHECKSUM = 0xFFFF
-
-
-@compiled
-def forget_payload(port):
-    """Begin a new batch: earlier payloads may have changed."""
-    port.crc_payload = 0
-
-
-@compiled
-def behind_payload(port, low, high, payload, length):
-    """CRC register behind a payload, from that behind its headers."""
-    if length == 0:
-        return crc_behind_headers(low, high, payload, length)
-    if port.crc_payload != payload or port.crc_length != length:
-        port.crc_payload, port.crc_length = payload, length
-        port.crc_low, port.crc_high = low, high
-        port.crc_behind = crc_behind_headers(low, high, payload, length)
-        return uint32(port.crc_behind)
-    if port.crc_power_length != length:
-        port.crc_power_length = length
-        port.crc_power = crc_power(length)
-    difference = crc_behind_headers(low ^ port.crc_low, high ^ port.crc_high, payload, uint64(0))
-    return uint32(port.crc_behind ^ crc_multiply(difference, port.crc_power))
-
-
-assert MASKED_SIZE == HEADERS_SIZE
 CONGESTION = 0xFF  # FECN, BECN and 6 reserved bits: the first byte of a word of memory
+assert MASKED_SIZE == HEADERS_SIZE
+
+
+# Headers
 
 
 @compiled
@@ -105,6 +83,35 @@ def _other_headers(source, destination, source_port, udp_length, identification,
 def udp_length_of(transport_length, payload_length):
     """UDP length of a packet: UDP and transport headers, payload, padding, ICRC."""
     return UDP_HEADER_SIZE + transport_length + payload_length + (-payload_length & 3) + ICRC_SIZE
+
+
+# A payload that several packets carry in turn, as a switch sends a result to each child
+
+
+@compiled
+def forget_payload(port):
+    """Begin a new batch: earlier payloads may have changed."""
+    port.crc_payload = 0
+
+
+@compiled
+def behind_payload(port, low, high, payload, length):
+    """CRC register behind a payload, from that behind its headers."""
+    if length == 0:
+        return crc_behind_headers(low, high, payload, length)
+    if port.crc_payload != payload or port.crc_length != length:
+        port.crc_payload, port.crc_length = payload, length
+        port.crc_low, port.crc_high = low, high
+        port.crc_behind = crc_behind_headers(low, high, payload, length)
+        return uint32(port.crc_behind)
+    if port.crc_power_length != length:
+        port.crc_power_length = length
+        port.crc_power = crc_power(length)
+    difference = crc_behind_headers(low ^ port.crc_low, high ^ port.crc_high, payload, uint64(0))
+    return uint32(port.crc_behind ^ crc_multiply(difference, port.crc_power))
+
+
+# Whole packets
 
 
 @compiled

@@ -1,10 +1,4 @@
-"""Transmission of ordinary traffic: packets that are put together in the frames of the port, one behind the other.
-
-The kernel numbers the segments of a super-packet in it; other devices have their own ways. The ICRC is affine: two
-identifications change it by their difference, whatever the packet holds. So the right and the computed ICRC show with
-which identification the packet would be right, if any. Their difference is that of the identifications, 16 bits as a
-polynomial, times x^32 for the register and x^8 for each byte behind them; divided by both it must be a polynomial of 16
-bits again. Record 0057: what this costs in certainty.
+"""Packets of ordinary traffic: they are put together in the frames of the port, one behind the other.
 
 place = open_frame(port, destination, size)      where to write the packet, from BTH to padding; 0: dropped
 ...
@@ -14,6 +8,13 @@ flush_frames(port)                               all are sent
 Packets of equal size to one destination become a super-packet. Their data are copied, so that a program that changes
 memory in flight changes no checksum. A packet that can not be sent is dropped and counted by reason, as in `transmit`:
 the transport deals with loss.
+
+A receiver must find the IP identification, which the ICRC covers and no UDP socket shows. The kernel numbers the
+segments of a super-packet in it; other devices have their own ways. The ICRC is affine: two identifications change it
+by their difference, whatever the packet holds. So the right and the computed ICRC show with which identification the
+packet would be right, if any. Their difference is that of the identifications, 16 bits as a polynomial, times x^32 for
+the register and x^8 for each byte behind them; divided by both it must be a polynomial of 16 bits again. Record 0057:
+what this costs in certainty.
 """
 
 import numpy as np
@@ -31,8 +32,8 @@ from fanin_nic.port.tables import find_peer
 from fanin_nic.port.transmit import DESTINATION_ADDRESS, send_batch
 from fanin_wire.fields import BTH, ICRC_SIZE, IPV4_UDP_SIZE, SUPER_PACKET_SEGMENTS
 
-BEHIND = IPV4_UDP_SIZE - 6  # bytes of headers behind the identification
 NONE = -1
+BEHIND = IPV4_UDP_SIZE - 6  # bytes of headers behind the identification
 OFF_REGISTER = np.uint32(inverse_power(DEGREE))
 # The factor that removes 2^k bytes, for each bit k of a length
 OFF_BYTES = np.array([inverse_power(8 << bit) for bit in range(17)], np.uint32)
@@ -42,20 +43,6 @@ iovec_at = record_at(IOVEC)
 control_at = record_at(CONTROL)
 MESSAGE_SIZE, MMSGHDR_SIZE, CONTROL_SIZE = SEND_MESSAGE.itemsize, MMSGHDR.itemsize, CONTROL.itemsize
 BTH_SIZE = BTH.size
-
-
-@compiled
-def other_identification(difference, identification, length):
-    """The identification that makes a packet right whose ICRC differs by `difference` from the one computed with
-    `identification`; NONE if there is none. length: BTH to padding."""
-    changed, left = crc_multiply(uint32(difference), OFF_REGISTER), uint64(BEHIND) + uint64(length)
-    for bit in range(len(OFF_BYTES)):
-        if left >> uint64(bit) & uint64(1):
-            changed = crc_multiply(changed, OFF_BYTES[bit])
-    if changed & uint32(0xFFFF):
-        return int64(NONE)
-    high, low = int64(changed) >> 16 & 0xFF, int64(changed) >> 24 & 0xFF
-    return int64(identification) ^ (high << 8 | low)
 
 
 @compiled
@@ -152,3 +139,17 @@ def flush_frames(port):
     port.ordinary_bytes += uint64(port.frames_used)
     port.frame_messages = port.frames_used = 0
     return sent
+
+
+@compiled
+def other_identification(difference, identification, length):
+    """The identification that makes a packet right whose ICRC differs by `difference` from the one computed with
+    `identification`; NONE if there is none. length: BTH to padding."""
+    changed, left = crc_multiply(uint32(difference), OFF_REGISTER), uint64(BEHIND) + uint64(length)
+    for bit in range(len(OFF_BYTES)):
+        if left >> uint64(bit) & uint64(1):
+            changed = crc_multiply(changed, OFF_BYTES[bit])
+    if changed & uint32(0xFFFF):
+        return int64(NONE)
+    high, low = int64(changed) >> 16 & 0xFF, int64(changed) >> 24 & 0xFF
+    return int64(identification) ^ (high << 8 | low)

@@ -1,4 +1,5 @@
-"""The memory of the tables of a port: allocated once, linked by address; and the table of other devices."""
+"""The tables of a port: their memory, allocated once, linked by address, filled with what never changes; and the table
+of other devices by IPv4 address, a hash table that only grows."""
 
 import socket
 
@@ -84,11 +85,6 @@ def count_sent(message):
     return int64(message.packets)
 
 
-def addresses_of(table: np.ndarray) -> np.ndarray:
-    """Address of each entry along the first axis, uint64."""
-    return np.uint64(table.ctypes.data) + np.arange(len(table), dtype=np.uint64) * np.uint64(table.strides[0])
-
-
 class PortTables:
     """All tables of one port. receive_messages: datagrams or super-packets of a batch; buffers: whether it has own."""
 
@@ -161,3 +157,8 @@ def _address(headers: np.ndarray, iovecs: np.ndarray) -> tuple[np.ndarray, np.nd
     headers["name"], headers["name_length"] = addresses_of(destinations), SOCKET_ADDRESS.itemsize
     headers["iov"], headers["control"] = addresses_of(iovecs), addresses_of(controls)
     return destinations, controls
+
+
+def addresses_of(table: np.ndarray) -> np.ndarray:
+    """Address of each entry along the first axis, uint64."""
+    return np.uint64(table.ctypes.data) + np.arange(len(table), dtype=np.uint64) * np.uint64(table.strides[0])

@@ -1,10 +1,13 @@
 """Transmission: the SEND actions of the engine, gathered to super-packets by destination and sent with sendmmsg.
 
-Its pieces, for the iovec:  header 0 | payload 0 | padding 0, ICRC 0, header 1 | payload 1 | ... | padding n, ICRC n The
-small pieces are contiguous in the message's frame. The payloads stay where they are.
-
 `transmit(port, actions, headers, count) -> packets sent`. Packets to one destination keep their order. A packet that
 can not be sent is dropped and counted by reason, never an error: the engine recovers from loss.
+
+A super-packet has packets of equal size; their payload is not copied. Its pieces, for the iovec:
+
+    header 0 | payload 0 | padding 0, ICRC 0, header 1 | payload 1 | ... | padding n, ICRC n
+
+The small pieces are contiguous in the message's frame.
 """
 
 import errno as errno_names
@@ -33,30 +36,33 @@ from fanin_nic.port.mirror import begin_mirror, mirror_sent
 from fanin_nic.port.tables import count_failed, count_sent, find_peer, peer_at
 from fanin_nic.port.verbs.send import post_batch
 from fanin_wire import fields
-from fanin_wire.fields import HEADER, IPV4_UDP_SIZE
+from fanin_wire.fields import (
+    COLLECTIVE_QPN,
+    DEFAULT_PKEY,
+    HEADER,
+    ICRC_SIZE,
+    IPV4_UDP_SIZE,
+    TRANSPORT_SIZE,
+    WIRE_VERSION,
+)
 
+port_at = record_at(PORT)
 action_at = record_at(ACTION)
-header_at = record_at(fields.HEADER)
+header_at = record_at(HEADER)
 message_at = record_at(SEND_MESSAGE)
 mmsghdr_at = record_at(MMSGHDR)
 iovec_at = record_at(IOVEC)
 control_at = record_at(CONTROL)
+pollfd_at = record_at(POLLFD)
+ACTION_SIZE = ACTION.itemsize
+HEADER_SIZE = HEADER.itemsize
 MESSAGE_SIZE = SEND_MESSAGE.itemsize
+MMSGHDR_SIZE = MMSGHDR.itemsize
 IOVEC_SIZE = IOVEC.itemsize
 CONTROL_SIZE = CONTROL.itemsize
 DESTINATION_ADDRESS = SOCKET_ADDRESS.fields["address"][1]  # type: ignore[index]
-TRANSPORT_SIZE = fields.TRANSPORT_SIZE
-ICRC_SIZE = fields.ICRC_SIZE
-COLLECTIVE_QPN = fields.COLLECTIVE_QPN
-DEFAULT_PKEY = fields.DEFAULT_PKEY
-WIRE_VERSION = fields.WIRE_VERSION
 PSN_MASK = 0xFF_FFFF
 super_packet_segments = compiled(fields.super_packet_segments)
-port_at = record_at(PORT)
-pollfd_at = record_at(POLLFD)
-ACTION_SIZE = ACTION.itemsize
-MMSGHDR_SIZE, SEND_MESSAGE_SIZE = MMSGHDR.itemsize, SEND_MESSAGE.itemsize
-HEADER_SIZE = HEADER.itemsize
 MSG_DONTWAIT = int(socket.MSG_DONTWAIT)
 FULL_SOCKET_WAITS = 10  # in one call of `transmit`, each
 FULL_SOCKET_WAIT_MS = 2  # then the packet counts as lost
@@ -73,28 +79,92 @@ REASONS = (
 )
 
 
+# A batch
+
+
 @compiled
-def message_address(port, index):
+def transmit(port_address, actions, headers, count):
+    """Send the packets of `count` actions with their HEADER records; returns the number that the kernel took. `actions`
+    and `headers`: addresses of parallel tables; actions other than SEND are skipped."""
+    port = port_at(port_address)
+    port.send_waits = 0
+    forget_payload(port)
+    sent = int64(0)
+    for i in range(int64(count)):
+        action = action_at(uint64(actions) + uint64(i * ACTION_SIZE))
+        if action.kind == ActionKind.SEND:
+            sent += _place(port, action, header_at(uint64(headers) + uint64(i * HEADER_SIZE)))
+    return uint32(sent + _flush(port))
+
+
+@compiled
+def _place(port, action, header):
+    """Put a packet into the open super-packet of its peer, or a new one; returns the number of packets sent first, to
+    make room or as a full batch."""
+    size = _packet_size(action.length)
+    if size + IPV4_UDP_SIZE > port.mtu:
+        port.dropped[Drop.TOO_LONG] += 1
+        count_failed(find_peer(port.peer_table, action.destination), 1, 0)
+        return int64(0)
+    peer_address = find_peer(port.peer_table, action.destination)
+    peer = peer_at(peer_address)
+    if peer.open_message > 0:
+        message = message_at(_message(port, uint64(peer.open_message - 1)))
+        if _admits(message, action):
+            _append(port, message, action, header)
+            port.send_length += size
+            return int64(0)
+    is_batch = port.send_filled == SEND_MESSAGES or port.send_length >= BATCH_BYTES
+    sent = _flush(port) if is_batch else int64(0)
+    index = uint64(port.send_filled)
+    _start(port, index, action, peer_address)
+    _append(port, message_at(_message(port, index)), action, header)
+    port.send_filled += 1
+    port.send_length += size
+    peer.open_message = port.send_filled
+    return sent
+
+
+@compiled
+def _flush(port):
+    """Send the present batch and begin a new one; returns the number of packets sent."""
+    filled = uint64(port.send_filled)
+    for i in range(filled):
+        _finish(port, i)
+        peer_at(message_at(_message(port, i)).peer).open_message = 0
+    if filled:
+        lap(port.profile, Stage.ENCAPSULATE)
+    sent = send_batch(port, port.send_message_table, port.send_header_table, filled)
+    port.collective_bytes += uint64(port.send_length)
+    port.send_filled = port.send_length = 0
+    return sent
+
+
+# A super-packet
+
+
+@compiled
+def _message(port, index):
     return port.send_message_table + uint64(index) * uint64(MESSAGE_SIZE)
 
 
 @compiled
-def mmsghdr_address(port, index):
+def _mmsghdr(port, index):
     """Address of the MMSGHDR of SEND_MESSAGE `index`."""
     return port.send_header_table + uint64(index) * uint64(MMSGHDR_SIZE)
 
 
 @compiled
-def packet_size(length):
+def _packet_size(length):
     """Bytes from BTH to ICRC with `length` bytes of payload."""
     return TRANSPORT_SIZE + ((int64(length) + 3) & ~3) + ICRC_SIZE
 
 
 @compiled
-def start(port, index, action, peer):
+def _start(port, index, action, peer):
     """Make SEND_MESSAGE `index` an empty super-packet for packets like that of `action`."""
-    message, mmsghdr = message_at(message_address(port, index)), mmsghdr_at(mmsghdr_address(port, index))
-    size = packet_size(action.length)
+    message, mmsghdr = message_at(_message(port, index)), mmsghdr_at(_mmsghdr(port, index))
+    size = _packet_size(action.length)
     message.destination = action.destination
     message.peer = peer
     message.packets = message.length = message.payload_length = 0
@@ -107,20 +177,20 @@ def start(port, index, action, peer):
 
 
 @compiled
-def admits(message, action):
+def _admits(message, action):
     """Whether the packet of `action` may join a super-packet. Headers alone never join payload."""
     return (
         message.destination == action.destination
         and message.packets < message.segment_limit
-        and packet_size(action.length) <= message.segment_size
+        and _packet_size(action.length) <= message.segment_size
         and (action.length > 0) == (message.payload_length > 0)
     )
 
 
 @compiled
-def append(port, message, action, header):
+def _append(port, message, action, header):
     """Append a packet, after filling in the fields of `header` that only the port knows."""
-    size, length = packet_size(action.length), action.length
+    size, length = _packet_size(action.length), action.length
     padding = -int64(length) & 3
     _complete_header(port, message, header, length, padding)
     transport, trailer = message.cursor, message.cursor + uint64(TRANSPORT_SIZE)
@@ -144,9 +214,9 @@ def append(port, message, action, header):
 
 
 @compiled
-def finish(port, index):
+def _finish(port, index):
     """Fill in the members of SEND_MESSAGE `index` for sendmmsg."""
-    message, mmsghdr = message_at(message_address(port, index)), mmsghdr_at(mmsghdr_address(port, index))
+    message, mmsghdr = message_at(_message(port, index)), mmsghdr_at(_mmsghdr(port, index))
     mmsghdr.iov_count = (message.iovec - mmsghdr.iov) // uint64(IOVEC_SIZE) + uint64(1)
     mmsghdr.control_length = 0
     if message.packets > 1:
@@ -194,62 +264,7 @@ def _payload_piece(message, payload, length):
     _begin_piece(message)
 
 
-@compiled
-def transmit(port_address, actions, headers, count):
-    """Send the packets of `count` actions with their HEADER records; returns the number that the kernel took. `actions`
-    and `headers`: addresses of parallel tables; actions other than SEND are skipped."""
-    port = port_at(port_address)
-    port.send_waits = 0
-    forget_payload(port)
-    sent = int64(0)
-    for i in range(int64(count)):
-        action = action_at(uint64(actions) + uint64(i * ACTION_SIZE))
-        if action.kind == ActionKind.SEND:
-            sent += _place(port, action, header_at(uint64(headers) + uint64(i * HEADER_SIZE)))
-    return uint32(sent + _flush(port))
-
-
-@compiled
-def _place(port, action, header):
-    """Put a packet into the open super-packet of its peer, or a new one; returns the number of packets sent first, to
-    make room or as a full batch."""
-    size = packet_size(action.length)
-    if size + IPV4_UDP_SIZE > port.mtu:
-        port.dropped[Drop.TOO_LONG] += 1
-        count_failed(find_peer(port.peer_table, action.destination), 1, 0)
-        return int64(0)
-    peer_address = find_peer(port.peer_table, action.destination)
-    peer = peer_at(peer_address)
-    if peer.open_message > 0:
-        message = message_at(message_address(port, uint64(peer.open_message - 1)))
-        if admits(message, action):
-            append(port, message, action, header)
-            port.send_length += size
-            return int64(0)
-    is_batch = port.send_filled == SEND_MESSAGES or port.send_length >= BATCH_BYTES
-    sent = _flush(port) if is_batch else int64(0)
-    index = uint64(port.send_filled)
-    start(port, index, action, peer_address)
-    append(port, message_at(message_address(port, index)), action, header)
-    port.send_filled += 1
-    port.send_length += size
-    peer.open_message = port.send_filled
-    return sent
-
-
-@compiled
-def _flush(port):
-    """Send the present batch and begin a new one; returns the number of packets sent."""
-    filled = uint64(port.send_filled)
-    for i in range(filled):
-        finish(port, i)
-        peer_at(message_at(message_address(port, i)).peer).open_message = 0
-    if filled:
-        lap(port.profile, Stage.ENCAPSULATE)
-    sent = send_batch(port, port.send_message_table, port.send_header_table, filled)
-    port.collective_bytes += uint64(port.send_length)
-    port.send_filled = port.send_length = 0
-    return sent
+# Into the kernel
 
 
 @compiled
@@ -266,7 +281,7 @@ def send_batch(port, messages, headers, filled):
         taken = sendmmsg(port.send_fd, header, uint32(filled - done), MSG_DONTWAIT)
         if taken > 0:
             for i in range(done, done + uint64(taken)):
-                message = messages + i * uint64(SEND_MESSAGE_SIZE)
+                message = messages + i * uint64(MESSAGE_SIZE)
                 sent += count_sent(message_at(message))
                 if port.tap:
                     mirror_sent(port, message, headers + i * uint64(MMSGHDR_SIZE), SENT)
@@ -277,7 +292,7 @@ def send_batch(port, messages, headers, filled):
             _wait_writable(port)
             port.send_waits += 1
         else:
-            _drop(port, messages + done * uint64(SEND_MESSAGE_SIZE), header, reason)
+            _drop(port, messages + done * uint64(MESSAGE_SIZE), header, reason)
             done += uint64(1)
     if filled:
         lap(port.profile, Stage.SEND)

@@ -1,4 +1,5 @@
-"""The description of a job, which all its ranks share, and what the library derives from it."""
+"""The description of a job, which all its ranks share, what the library derives from it, and processes that join a
+running job."""
 
 import dataclasses
 import functools

@@ -1,7 +1,7 @@
 """Member: this process as one rank of one job, from joining to leaving, with its connection to the NIC.
 
-When one rank fails the others fail too, and often end first, so exit codes do not show which one failed by itself. The
-others write a line into a file of the run.
+It tells `fanin run` that a rank's failure has its cause elsewhere. When one rank fails the others fail too, and often
+end first, so exit codes do not show which one failed by itself. The others write a line into a file of the run.
 """
 
 from __future__ import annotations
@@ -32,54 +32,22 @@ from fanin_wire.datatypes import DATATYPES
 from fanin_wire.operations import OPERATIONS
 from fanin_wire.status import NAMING_A_DEVICE
 
-ENVIRONMENT_VARIABLE = "FANIN_CONSEQUENCES"
-OF_OTHERS = frozenset(int(Status[name]) for name in ("PEER_LOST", "ABORTED", "TIMEOUT"))
 log = logging.getLogger("fanin")
 LEAVE_TIMEOUT_MS = 10_000
 COMPARE = (
     "Compare what the errors of the other ranks name: "
     "all must call the same collectives in the same order with the same operation, type and length."
 )
+CAUSES_VARIABLE = "FANIN_CONSEQUENCES"  # the file of exit causes
+OF_OTHERS = frozenset(int(Status[name]) for name in ("PEER_LOST", "ABORTED", "TIMEOUT"))
 
 
-class Progress(NamedTuple):
-    """One collective under way. A segment is done when its result has reached its place in this process."""
-
-    name: str
-    done: int  # segments
-    segments: int  # of all its messages; 0: not known yet
-    waiting_for: tuple[int, ...]  # ranks that its first incomplete segment waits for, as far as the device knows
-
-    def __str__(self) -> str:
-        waiting = f", waiting for ranks {list(self.waiting_for)}" if self.waiting_for else ""
-        return f"{self.name}: {self.done} of {self.segments} segments{waiting}"
-
-
-def note(status: int) -> None:
-    """Append "RANK STATUS" to the run's file, if there is one and another rank can cause the status."""
-    if status in OF_OTHERS:
-        _append(Status(status).name)
-
-
-def take_back() -> None:
-    """Append "RANK -": the rank has joined a job and goes on. A rank's last line counts."""
-    _append("-")
-
-
-def _append(word: str) -> None:
-    path, rank = os.environ.get(ENVIRONMENT_VARIABLE), os.environ.get("FANIN_RANK")
-    if path is None or rank is None:
-        return
-    with contextlib.suppress(OSError):  # the run is over
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-        try:
-            os.write(descriptor, f"{rank} {word}\n".encode())
-        finally:
-            os.close(descriptor)
+# A communicator
 
 
 class DeviceConnection:
-    """A context and its protection domain. The last user to release it closes it."""
+    """A context and its protection domain, shared by a communicator and all that are made from it. The last user to
+    release it closes it."""
 
     def __init__(self, socket: str | os.PathLike[str]) -> None:
         self.context = Context(socket)
@@ -125,20 +93,21 @@ class Begin(NamedTuple):
     begun: Callable[[Job], None] | None = None
 
 
+class Progress(NamedTuple):
+    """How far a collective is, as its device reports it (step S6). A segment is done when its result has reached its
+    place in this process."""
+
+    name: str
+    done: int  # segments
+    segments: int  # of all its messages; 0: not known yet
+    waiting_for: tuple[int, ...]  # ranks that its first incomplete segment waits for, as far as the device knows
+
+    def __str__(self) -> str:
+        waiting = f", waiting for ranks {list(self.waiting_for)}" if self.waiting_for else ""
+        return f"{self.name}: {self.done} of {self.segments} segments{waiting}"
+
+
 _members: weakref.WeakSet[Member] = weakref.WeakSet()
-
-
-def _configure() -> None:
-    """Give the extension the types of arrays and the names of operations."""
-    dtypes: list[np.dtype | None] = [None] * (1 + max(entry.code for entry in DATATYPES))
-    for entry in DATATYPES:
-        if entry.numpy.isbuiltin and not entry.alias:  # numpy has no object of its own for pairs
-            dtypes[entry.code] = entry.numpy
-    names = {name: int(entry.code) for entry in OPERATIONS for name in (entry.name.lower(), entry.name)}
-    configure(np.ndarray, np.empty, tuple(dtypes), names)
-
-
-_configure()
 
 
 class Member(BoundCommunicator):
@@ -165,11 +134,11 @@ class Member(BoundCommunicator):
             self._is_closed = False
         except BaseException as error:
             if isinstance(error, FaninError):
-                note(error.status)
+                note_cause(error.status)
             self._end_job(False, 0)
             connection.release()
             raise
-        take_back()
+        note_success()
 
     def _join(self, begin: Begin, timeout: float | None) -> None:
         context, reply = self.connection.context, ffi.new("struct fanin_join_reply *")
@@ -266,7 +235,7 @@ class Member(BoundCommunicator):
         error.missing_ranks = tuple(rank for rank in ranks if rank != self.rank)
         error.lost_device = address_text(found.lost_device)
         if set(ranks) != {self.rank}:
-            note(status)
+            note_cause(status)
         return error
 
     def _trouble(self, status: int) -> str:
@@ -326,4 +295,44 @@ def _forget_all() -> None:
         member._forget()
 
 
+# The extension
+
+
+def _configure() -> None:
+    """Give the extension the types of arrays and the names of operations."""
+    dtypes: list[np.dtype | None] = [None] * (1 + max(entry.code for entry in DATATYPES))
+    for entry in DATATYPES:
+        if entry.numpy.isbuiltin and not entry.alias:  # numpy has no object of its own for pairs
+            dtypes[entry.code] = entry.numpy
+    names = {name: int(entry.code) for entry in OPERATIONS for name in (entry.name.lower(), entry.name)}
+    configure(np.ndarray, np.empty, tuple(dtypes), names)
+
+
+# The causes of exits
+
+
+def note_cause(status: int) -> None:
+    """Append "RANK STATUS" to the run's file, if there is one and another rank can cause the status."""
+    if status in OF_OTHERS:
+        _append(Status(status).name)
+
+
+def note_success() -> None:
+    """Append "RANK -": the rank has joined a job and goes on. A rank's last line counts."""
+    _append("-")
+
+
+def _append(word: str) -> None:
+    path, rank = os.environ.get(CAUSES_VARIABLE), os.environ.get("FANIN_RANK")
+    if path is None or rank is None:
+        return
+    with contextlib.suppress(OSError):  # the run is over
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        try:
+            os.write(descriptor, f"{rank} {word}\n".encode())
+        finally:
+            os.close(descriptor)
+
+
+_configure()
 os.register_at_fork(after_in_child=_forget_all)

@@ -1,9 +1,8 @@
 """What a program hands over (anything with the buffer protocol) as memory for devices; free bytes of a region.
 
-Record 0105 (docs/decisions) says why small tensors of PyTorch share regions.
-
 Devices read and write contiguous memory. An input that is not C-contiguous is copied; an output must be writable and
-C-contiguous, since a result in a copy would be lost.
+C-contiguous, since a result in a copy would be lost. Record 0105 (docs/decisions) says why small tensors of PyTorch
+share regions.
 """
 
 import math
@@ -17,44 +16,6 @@ from fanin.driver import ffi
 from fanin.errors import InvalidRequest, NotSupported
 
 ALIGNMENT = 64  # bytes of a cache line; torch aligns its memory to it, too
-
-
-class Arena:
-    """`length` bytes, all free at first. It only counts, and touches no memory."""
-
-    def __init__(self, length: int) -> None:
-        self._all_free = [(0, aligned(length))]
-        self._free = self._all_free.copy()  # (start, end) in order; between two of them something is taken
-
-    @property
-    def is_free(self) -> bool:
-        return self._free == self._all_free
-
-    def take(self, length: int) -> int | None:
-        """Start of a piece at the first free place that is long enough; None: there is none."""
-        length = aligned(length)
-        for number, (start, end) in enumerate(self._free):
-            if start + length == end:
-                del self._free[number]
-                return start
-            if start + length < end:
-                self._free[number] = (start + length, end)
-                return start
-        return None
-
-    def give_back(self, start: int, length: int) -> None:
-        end = start + aligned(length)
-        place = bisect(self._free, (start, end))
-        if place < len(self._free) and self._free[place][0] == end:
-            _, end = self._free.pop(place)
-        if place and self._free[place - 1][1] == start:
-            place -= 1
-            start, _ = self._free.pop(place)
-        self._free.insert(place, (start, end))
-
-
-def aligned(length: int) -> int:
-    return -(-length // ALIGNMENT) * ALIGNMENT
 
 
 def readable(value: Any, what: str = "the input") -> np.ndarray:
@@ -182,3 +143,41 @@ def _memory(value: Any, what: str) -> memoryview:
             f"{what} is a {kind}, which has no buffer",
             remedy="Give a numpy array (numpy.asarray converts) or an object with the buffer protocol.",
         ) from None
+
+
+class Arena:
+    """`length` bytes, all free at first; first fit. It only counts, and touches no memory."""
+
+    def __init__(self, length: int) -> None:
+        self._all_free = [(0, aligned(length))]
+        self._free = self._all_free.copy()  # (start, end) in order; between two of them something is taken
+
+    @property
+    def is_free(self) -> bool:
+        return self._free == self._all_free
+
+    def take(self, length: int) -> int | None:
+        """Start of a piece at the first free place that is long enough; None: there is none."""
+        length = aligned(length)
+        for number, (start, end) in enumerate(self._free):
+            if start + length == end:
+                del self._free[number]
+                return start
+            if start + length < end:
+                self._free[number] = (start + length, end)
+                return start
+        return None
+
+    def give_back(self, start: int, length: int) -> None:
+        end = start + aligned(length)
+        place = bisect(self._free, (start, end))
+        if place < len(self._free) and self._free[place][0] == end:
+            _, end = self._free.pop(place)
+        if place and self._free[place - 1][1] == start:
+            place -= 1
+            start, _ = self._free.pop(place)
+        self._free.insert(place, (start, end))
+
+
+def aligned(length: int) -> int:
+    return -(-length // ALIGNMENT) * ALIGNMENT

@@ -40,7 +40,7 @@ class CollectiveWR:
     """Work request of a collective over `length` bytes.
 
     CollectiveQP.post_send fills in members that are None, from the job and its stream; `block` becomes the whole
-    message. The device reads a list of several addresses (`address.packed` makes it) from `list_address`, in the
+    message. The device reads a list of several addresses (`packed` makes it) from `list_address`, in the
     registered region of source_lkey. op is NONE where nothing is computed.
     """
 

@@ -1,4 +1,4 @@
-"""Membership: the place of a queue pair in the job that it joins. Lease: its share. Refusal: why a JOIN failed."""
+"""Membership: the place of a queue pair in the job that it joins. Lease: its share. `refusal`: why a JOIN failed."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, Self
@@ -9,45 +9,21 @@ from fanin.verbs.wc import kind_of_members
 from fanin_wire.abi import MAX_HOPS, Route, Status
 from fanin_wire.fields import WIRE_VERSION
 
-
-class Asked(Protocol):
-    """What was asked for: a Membership or a Job."""
-
-    @property
-    def jid(self) -> int: ...
-    @property
-    def slots(self) -> int: ...
-    @property
-    def chunk(self) -> int: ...
-
-
-def refusal(status: int, asked: Asked, reply: Any, missing: str = "") -> FaninError:
-    """The exception of a JOIN. `reply`: struct fanin_join_reply, with the missing members or the lease that fits.
-    missing: the members in words, after a separator; "": name their bits."""
-    detail, remedy = f"could not join job {asked.jid}", ""
-    if reply.missing and not missing:
-        bits = [bit for bit in range(64) if reply.missing >> bit & 1]
-        missing = f"; {kind_of_members(reply.missing_kind)} that are missing (bits): {bits}"
-    detail += missing
-    if status == Status["NO_RESOURCES"]:
-        detail += f"; asked for {asked.slots} slots of {asked.chunk} bytes, {reply.slots} would fit"
-        fewer = f"Ask for at most {reply.slots} slots (fanin run --slots), or close" if reply.slots else "Close"
-        remedy = f"{fewer} communicators and persistent requests that are not needed: each leases slots of the devices."
-    if status == Status["VERSION_MISMATCH"]:
-        detail += f"; {_other_version(reply.slots)} and this node's NIC version {WIRE_VERSION}"
-    if status == Status["INVALID_REQUEST"]:
-        detail += ": the device refuses the description of the job, or that this rank joins it again"
-        remedy = "Join with each rank once; see that the devices can have the job's slots and chunk."
-    if status == Status["PENDING"]:
-        return Timeout(f"{detail}; not all members have joined in time", remedy="Start the members that are missing.")
-    return FaninError.of(status, detail, remedy)
-
-
-def _other_version(version: int) -> str:
-    """Names the device with another version; only the one directly below it sees its number."""
-    if version:
-        return f"the next device on its path speaks version {version} of the wire protocol,"
-    return "a device on its path speaks another version of the wire protocol than the device below it,"
+# Members with the same name in struct fanin_join.
+_PLAIN = (
+    "jid",
+    "key",
+    "route",
+    "rank_bitmap",
+    "rank_mask",
+    "slots",
+    "chunk",
+    "node_index",
+    "node_count",
+    "next_address",
+    "previous_address",
+    "flags",
+)
 
 
 class Hop(NamedTuple):
@@ -108,18 +84,41 @@ class Membership:
         return join
 
 
-# Members with the same name in struct fanin_join.
-_PLAIN = (
-    "jid",
-    "key",
-    "route",
-    "rank_bitmap",
-    "rank_mask",
-    "slots",
-    "chunk",
-    "node_index",
-    "node_count",
-    "next_address",
-    "previous_address",
-    "flags",
-)
+class Asked(Protocol):
+    """What was asked for: a Membership or a Job."""
+
+    @property
+    def jid(self) -> int: ...
+    @property
+    def slots(self) -> int: ...
+    @property
+    def chunk(self) -> int: ...
+
+
+def refusal(status: int, asked: Asked, reply: Any, missing: str = "") -> FaninError:
+    """The exception of a JOIN. `reply`: struct fanin_join_reply, with the missing members or the lease that fits.
+    missing: the members in words, after a separator; "": name their bits."""
+    detail, remedy = f"could not join job {asked.jid}", ""
+    if reply.missing and not missing:
+        bits = [bit for bit in range(64) if reply.missing >> bit & 1]
+        missing = f"; {kind_of_members(reply.missing_kind)} that are missing (bits): {bits}"
+    detail += missing
+    if status == Status["NO_RESOURCES"]:
+        detail += f"; asked for {asked.slots} slots of {asked.chunk} bytes, {reply.slots} would fit"
+        fewer = f"Ask for at most {reply.slots} slots (fanin run --slots), or close" if reply.slots else "Close"
+        remedy = f"{fewer} communicators and persistent requests that are not needed: each leases slots of the devices."
+    if status == Status["VERSION_MISMATCH"]:
+        detail += f"; {_other_version(reply.slots)} and this node's NIC version {WIRE_VERSION}"
+    if status == Status["INVALID_REQUEST"]:
+        detail += ": the device refuses the description of the job, or that this rank joins it again"
+        remedy = "Join with each rank once; see that the devices can have the job's slots and chunk."
+    if status == Status["PENDING"]:
+        return Timeout(f"{detail}; not all members have joined in time", remedy="Start the members that are missing.")
+    return FaninError.of(status, detail, remedy)
+
+
+def _other_version(version: int) -> str:
+    """Names the device with another version; only the one directly below it sees its number."""
+    if version:
+        return f"the next device on its path speaks version {version} of the wire protocol,"
+    return "a device on its path speaks another version of the wire protocol than the device below it,"

@@ -23,8 +23,8 @@ SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW  # a shorter file would make dev
 
 
 class PD(Resource):
-    """Protection domain of a context, in which memory regions and queue pairs are made. Collectives reach the memory of
-    all domains of a context."""
+    """Protection domain of a context, in which memory regions and queue pairs are made. Ordinary traffic reaches memory
+    of its own domain only, collectives that of all domains of a context."""
 
     def __init__(self, context: Context) -> None:
         context.require_open()
@@ -42,30 +42,6 @@ class PD(Resource):
 
     def __str__(self) -> str:
         return columns(socket=self.context.socket_path, domain=self.domain)
-
-
-class Mapping:
-    """Memory of fanin_allocate: deregistered once, unmapped when its last view is gone."""
-
-    def __init__(self, context: Context, length: int, lkey: int) -> None:
-        self.context = context
-        self.length = length
-        self.lkey = lkey
-        self.registered = True
-
-    def deregister(self) -> None:
-        """Take the memory from the device, unless device or context has already let go of it."""
-        if not self.registered:
-            return
-        self.registered = False
-        if not self.context.closed:
-            check(library().fanin_deregister(self.context.handle, self.lkey), f"can not deregister lkey {self.lkey:#x}")
-
-    def unmap(self, address: Any) -> None:
-        """Called by the garbage collector."""
-        with contextlib.suppress(FaninError):  # the device is gone; this side is freed anyway
-            self.deregister()
-        library().fanin_unmap(address, self.length)
 
 
 class MR(Resource):
@@ -167,6 +143,30 @@ def _rights(access: int | None) -> int:
     if unknown := given & ~int(sum(Rights)):
         raise InvalidRequest(f"access flags {unknown:#x} of a memory region are not known", remedy="Use IBV_ACCESS_...")
     return int(Access["READ"]) | given
+
+
+class Mapping:
+    """Memory of fanin_allocate: deregistered once, unmapped when its last view is gone."""
+
+    def __init__(self, context: Context, length: int, lkey: int) -> None:
+        self.context = context
+        self.length = length
+        self.lkey = lkey
+        self.registered = True
+
+    def deregister(self) -> None:
+        """Take the memory from the device, unless device or context has already let go of it."""
+        if not self.registered:
+            return
+        self.registered = False
+        if not self.context.closed:
+            check(library().fanin_deregister(self.context.handle, self.lkey), f"can not deregister lkey {self.lkey:#x}")
+
+    def unmap(self, address: Any) -> None:
+        """Called by the garbage collector."""
+        with contextlib.suppress(FaninError):  # the device is gone; this side is freed anyway
+            self.deregister()
+        library().fanin_unmap(address, self.length)
 
 
 class SharedMemory:

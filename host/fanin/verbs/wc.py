@@ -46,20 +46,6 @@ _CQE_NAMES = {"byte_len": "byte_length", "qp_num": "qp"}  # names that differ in
 _members_of = attrgetter(*(_CQE_NAMES.get(name, name) for name in WC._fields))
 
 
-def address_text(address: int) -> str:
-    """An IPv4 address; "" for 0."""
-    return str(ipaddress.IPv4Address(address)) if address else ""
-
-
-def kind_of_members(missing_kind: int) -> str:
-    """Whose bits a bitmap of missing members has, in words."""
-    if missing_kind == RANKS:
-        return "ranks of this node"
-    if missing_kind == NODES:
-        return "nodes"
-    return f"children of device {missing_kind} above"
-
-
 class OrdinaryWC(NamedTuple):
     """The outcome of a request of ordinary traffic; pyverbs' WC. Codes as in `fanin.verbs.enums`."""
 
@@ -88,3 +74,17 @@ class OrdinaryWC(NamedTuple):
         if self.opcode in list(CompletionOpcode):
             words["opcode"] = CompletionOpcode(self.opcode).name
         return columns(**{**self._asdict(), **words})
+
+
+def address_text(address: int) -> str:
+    """An IPv4 address; "" for 0."""
+    return str(ipaddress.IPv4Address(address)) if address else ""
+
+
+def kind_of_members(missing_kind: int) -> str:
+    """Whose bits a bitmap of missing members has, in words."""
+    if missing_kind == RANKS:
+        return "ranks of this node"
+    if missing_kind == NODES:
+        return "nodes"
+    return f"children of device {missing_kind} above"

@@ -25,14 +25,6 @@ class SGE(NamedTuple):
         return columns(addr=f"{self.addr:#x}", length=self.length, lkey=f"{self.lkey:#x}")
 
 
-def new(kind: str, members: dict[str, Any]) -> Any:
-    """A struct of the host interface; InvalidRequest if a value does not fit its member."""
-    try:
-        return ffi.new(kind, members)
-    except OverflowError as error:
-        raise InvalidRequest(f"{members}: {error}", remedy="Give numbers that fit their fields.") from None
-
-
 class RecvWR:
     """Receive into the pieces `sg`; only the first `num_sge` of them count (0: all)."""
 
@@ -94,6 +86,14 @@ class SendWR:
 
     def __str__(self) -> str:
         return columns(wr_id=self.wr_id, opcode=self.opcode, num_sge=len(self.sg), send_flags=self.send_flags)
+
+
+def new(kind: str, members: dict[str, Any]) -> Any:
+    """A struct of the host interface; InvalidRequest if a value does not fit its member."""
+    try:
+        return ffi.new(kind, members)
+    except OverflowError as error:
+        raise InvalidRequest(f"{members}: {error}", remedy="Give numbers that fit their fields.") from None
 
 
 def _pieces(sg: Sequence[SGE] | None, number: int) -> list[SGE]:

@@ -31,158 +31,11 @@ AT_LEAST = 2  # [6]
 NIC_RATE = 25e9  # bytes per second (200 Gbit/s) of a NIC whose rate is unknown
 
 
-@dataclass(frozen=True)
-class Share:
-    """A range of the data. `owner`: the index of a link, or of a GPU."""
-
-    owner: int
-    offset: int
-    length: int
-
-    @property
-    def end(self) -> int:
-        return self.offset + self.length
-
-
-def cut(offset: int, length: int, weights: Sequence[int], granule: int = 1) -> list[tuple[int, int]]:
-    """Cut a range into parts in proportion to weights: (offset, length) of each; a part may be empty.
-
-    Parts begin at multiples of `granule` from the start of the data, so that no element is cut.
-    """
-    total = sum(weights)
-    bounds, sum_so_far = [offset], 0
-    for weight in weights[:-1]:
-        sum_so_far += weight
-        bound = offset + length * sum_so_far // total
-        bounds.append(min(max(bound - bound % granule, bounds[-1]), offset + length))
-    bounds.append(offset + length)
-    return [(start, end - start) for start, end in pairwise(bounds)]
-
-
-def overlaps(held: Iterable[Share], wanted: Iterable[Share]) -> list[tuple[int, int, int, int]]:
-    """(holder, owner, offset, length) of each part of the wanted ranges that is held."""
-    found = []
-    for want in wanted:
-        for have in held:
-            start, end = max(want.offset, have.offset), min(want.end, have.end)
-            if start < end:
-                found.append((have.owner, want.owner, start, end - start))
-    return found
-
-
-def missing(wanted: Share, arrived: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The parts (offset, length) of a range that have not arrived, in order."""
-    gaps, position = [], wanted.offset
-    for start, length in sorted(arrived):
-        start, end = max(start, wanted.offset), min(start + length, wanted.end)
-        if start > position:
-            gaps.append((position, min(start, wanted.end) - position))
-        position = max(position, end)
-    if position < wanted.end:
-        gaps.append((position, wanted.end - position))
-    return gaps
-
-
-def joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same bytes as (offset, length) in order; adjacent and overlapping ranges are merged."""
-    found: list[tuple[int, int]] = []
-    for start, length in sorted(ranges):
-        if found and start <= sum(found[-1]):
-            first, count = found[-1]
-            found[-1] = first, max(count, start + length - first)
-        else:
-            found.append((start, length))
-    return found
+# The plan
 
 
 class HandoffInvalid(ClusterError):
     """A hand-off that is impossible to plan."""
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A GPU that may take part, and its NIC. `gpu` is its index among the GPUs of its machine."""
-
-    gpu: int
-    nic: Component
-
-
-@dataclass(frozen=True)
-class Side:
-    """The GPUs of a node that may take part, in turn over the NICs, and the class of nearness that was needed."""
-
-    candidates: tuple[Candidate, ...]
-    level: Nearness
-
-
-@dataclass(frozen=True)
-class Link:
-    """A first GPU and a second GPU, by their indices, and their NICs. `rate`: bytes per second."""
-
-    first: int
-    second: int
-    first_nic: str
-    second_nic: str
-    rate: float
-
-
-def select(machine: Machine) -> Side:
-    """The GPUs of a node that may take part (T2). Raises HandoffInvalid without a GPU or a NIC with RDMA."""
-    if not machine.gpus:
-        raise HandoffInvalid(f"{machine.source} has no GPU", "give a node with GPUs")
-    if not machine.rdma_nics:
-        raise HandoffInvalid(f"{machine.source} has no NIC with RDMA", "give a node with one")
-    wanted = min(AT_LEAST, len(machine.gpus))
-    for level in Nearness:
-        groups, _ = gpus_of_nics(machine, level)
-        if sum(map(len, groups.values())) >= wanted:
-            break
-    index = {id(gpu): position for position, gpu in enumerate(machine.gpus)}
-    by_nic = [[Candidate(index[id(gpu)], nic) for gpu in groups[nic.name]] for nic in machine.rdma_nics]
-    turns = zip_longest(*by_nic)
-    return Side(tuple(each for turn in turns for each in turn if each is not None), level)
-
-
-def pair(first: Side, second: Side, most: int = 0, nic_rate: float = NIC_RATE) -> tuple[Link, ...]:
-    """The links of two nodes (T3): as many as the smaller side has GPUs, at most `most` unless that is 0.
-
-    The links of a NIC divide its rate equally; a link has the lower rate of its two ends. `nic_rate` stands for unknown
-    rates.
-    """
-    count = min(len(first.candidates), len(second.candidates))
-    count = min(count, most) if most else count
-    senders, receivers = first.candidates[:count], second.candidates[:count]
-    return tuple(
-        Link(
-            one.gpu,
-            other.gpu,
-            one.nic.name,
-            other.nic.name,
-            min(_share(one, senders, nic_rate), _share(other, receivers, nic_rate)),
-        )
-        for one, other in zip(senders, receivers, strict=True)
-    )
-
-
-def _share(candidate: Candidate, side: Sequence[Candidate], nic_rate: float) -> float:
-    return (candidate.nic.rate or nic_rate) / sum(each.nic is candidate.nic for each in side)
-
-
-def device_of(devices: Mapping[str, str], nic: str, what: str = "device") -> str:
-    """The socket, or another property, of the device of a NIC. Raises HandoffInvalid if it is missing."""
-    if nic not in devices:
-        raise HandoffInvalid(f"the {what} of {nic} is missing", "give it for each NIC of the plan's links")
-    return devices[nic]
-
-
-@dataclass(frozen=True)
-class Copy:
-    """A range that one GPU writes into the memory of another, at the same offset. GPUs are indices in their nodes."""
-
-    source: int
-    target: int
-    offset: int
-    length: int
 
 
 @dataclass(frozen=True)
@@ -321,6 +174,16 @@ class Plan:
         return plans
 
 
+@dataclass(frozen=True)
+class Copy:
+    """A range that one GPU writes into the memory of another, at the same offset. GPUs are indices in their nodes."""
+
+    source: int
+    target: int
+    offset: int
+    length: int
+
+
 def plan_handoff(
     size: int,
     first: Machine,
@@ -444,3 +307,149 @@ def _check(size: int, first: Machine, most_links: int, holder: int | None, granu
         )
     if holder is not None and not 0 <= holder < len(first.gpus):
         raise HandoffInvalid(f"there is no GPU {holder} in {first.source}", f"give one from 0 to {len(first.gpus) - 1}")
+
+
+# GPUs and NICs
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A GPU that may take part, and its NIC. `gpu` is its index among the GPUs of its machine."""
+
+    gpu: int
+    nic: Component
+
+
+@dataclass(frozen=True)
+class Side:
+    """The GPUs of a node that may take part, in turn over the NICs, and the class of nearness that was needed."""
+
+    candidates: tuple[Candidate, ...]
+    level: Nearness
+
+
+@dataclass(frozen=True)
+class Link:
+    """A first GPU and a second GPU, by their indices, and their NICs. `rate`: bytes per second."""
+
+    first: int
+    second: int
+    first_nic: str
+    second_nic: str
+    rate: float
+
+
+def select(machine: Machine) -> Side:
+    """The GPUs of a node that may take part (T2). Raises HandoffInvalid without a GPU or a NIC with RDMA."""
+    if not machine.gpus:
+        raise HandoffInvalid(f"{machine.source} has no GPU", "give a node with GPUs")
+    if not machine.rdma_nics:
+        raise HandoffInvalid(f"{machine.source} has no NIC with RDMA", "give a node with one")
+    wanted = min(AT_LEAST, len(machine.gpus))
+    for level in Nearness:
+        groups, _ = gpus_of_nics(machine, level)
+        if sum(map(len, groups.values())) >= wanted:
+            break
+    index = {id(gpu): position for position, gpu in enumerate(machine.gpus)}
+    by_nic = [[Candidate(index[id(gpu)], nic) for gpu in groups[nic.name]] for nic in machine.rdma_nics]
+    turns = zip_longest(*by_nic)
+    return Side(tuple(each for turn in turns for each in turn if each is not None), level)
+
+
+def pair(first: Side, second: Side, most: int = 0, nic_rate: float = NIC_RATE) -> tuple[Link, ...]:
+    """The links of two nodes (T3): as many as the smaller side has GPUs, at most `most` unless that is 0.
+
+    The links of a NIC divide its rate equally; a link has the lower rate of its two ends. `nic_rate` stands for unknown
+    rates.
+    """
+    count = min(len(first.candidates), len(second.candidates))
+    count = min(count, most) if most else count
+    senders, receivers = first.candidates[:count], second.candidates[:count]
+    return tuple(
+        Link(
+            one.gpu,
+            other.gpu,
+            one.nic.name,
+            other.nic.name,
+            min(_share(one, senders, nic_rate), _share(other, receivers, nic_rate)),
+        )
+        for one, other in zip(senders, receivers, strict=True)
+    )
+
+
+def _share(candidate: Candidate, side: Sequence[Candidate], nic_rate: float) -> float:
+    return (candidate.nic.rate or nic_rate) / sum(each.nic is candidate.nic for each in side)
+
+
+def device_of(devices: Mapping[str, str], nic: str, what: str = "device") -> str:
+    """The socket, or another property, of the device of a NIC. Raises HandoffInvalid if it is missing."""
+    if nic not in devices:
+        raise HandoffInvalid(f"the {what} of {nic} is missing", "give it for each NIC of the plan's links")
+    return devices[nic]
+
+
+# Ranges of bytes
+
+
+@dataclass(frozen=True)
+class Share:
+    """A range of the data. `owner`: the index of a link, or of a GPU."""
+
+    owner: int
+    offset: int
+    length: int
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.length
+
+
+def cut(offset: int, length: int, weights: Sequence[int], granule: int = 1) -> list[tuple[int, int]]:
+    """Cut a range into parts in proportion to weights: (offset, length) of each; a part may be empty.
+
+    Parts begin at multiples of `granule` from the start of the data, so that no element is cut.
+    """
+    total = sum(weights)
+    bounds, sum_so_far = [offset], 0
+    for weight in weights[:-1]:
+        sum_so_far += weight
+        bound = offset + length * sum_so_far // total
+        bounds.append(min(max(bound - bound % granule, bounds[-1]), offset + length))
+    bounds.append(offset + length)
+    return [(start, end - start) for start, end in pairwise(bounds)]
+
+
+def overlaps(held: Iterable[Share], wanted: Iterable[Share]) -> list[tuple[int, int, int, int]]:
+    """(holder, owner, offset, length) of each part of the wanted ranges that is held."""
+    found = []
+    for want in wanted:
+        for have in held:
+            start, end = max(want.offset, have.offset), min(want.end, have.end)
+            if start < end:
+                found.append((have.owner, want.owner, start, end - start))
+    return found
+
+
+def missing(wanted: Share, arrived: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The parts (offset, length) of a range that have not arrived, in order."""
+    gaps, position = [], wanted.offset
+    for start, length in sorted(arrived):
+        start, end = max(start, wanted.offset), min(start + length, wanted.end)
+        if start > position:
+            gaps.append((position, min(start, wanted.end) - position))
+        position = max(position, end)
+    if position < wanted.end:
+        gaps.append((position, wanted.end - position))
+    return gaps
+
+
+def joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same bytes as (offset, length) in order; adjacent and overlapping ranges are merged."""
+    found: list[tuple[int, int]] = []
+    for start, length in sorted(ranges):
+        if found and start <= sum(found[-1]):
+            first, count = found[-1]
+            found[-1] = first, max(count, start + length - first)
+        else:
+            found.append((start, length))
+    return found

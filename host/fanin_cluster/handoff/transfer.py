@@ -43,7 +43,7 @@ def send(plan: Plan, node: Node, devices: Mapping[str, str], chunks: int = 1) ->
             not change until the call returns.
         devices: the socket of the device of each NIC of the links of this process, by the name of the NIC.
         chunks: that follow each other through the stages; 1: one stage after the other, as in the document. `recv` must
-            have the same number; `cost.chosen_chunks` predicts the fastest.
+            have the same number; `rehearsal.chosen_chunks` predicts the fastest.
 
     Returns: the plan of the last round, of the last chunk: `failed` names the links that have failed.
     Raises HandoffFailed, HandoffInvalid, or FaninError for a device that can not be reached.

@@ -9,9 +9,12 @@
 | SYSFS/bus/pci/devices/GPU | whether the GPU is on the bus |
 | PROC/driver/nvidia/gpus/GPU/information | the id of the GPU: "GPU UUID: GPU-..." |
 
-The cost of a set is a sum over its couples: the class of nearness of their GPUs (0 to 3), 0 if a link connects them,
-and 1 if their NICs differ. Sets grow from each free pair by the cheapest addition. Of equal sets the one wins that
-leaves the fewest pairs on its NICs: whole groups stay free for larger containers.
+A container gets free pairs whose GPUs are nearest to each other, of few NICs. The cost of a set is a sum over its
+couples: the class of nearness of their GPUs (0 to 3), 0 if a link connects them, and 1 if their NICs differ. Sets grow
+from each free pair by the cheapest addition. Of equal sets the one wins that leaves the fewest pairs on its NICs: whole
+groups stay free for larger containers.
+
+With its pairs a container gets (002, [39], [45], [46]):
 
 | gets | as |
 | --- | --- |
@@ -41,6 +44,9 @@ ACTIVE = "4"  # number of the state of a port (IBTA 14.2.5.6, PortState)
 RDMA_CM = "/dev/infiniband/rdma_cm"
 NCCL_CONF = "/etc/nccl.conf"
 SOCKET_FOLDER = "/run/fanin"
+
+
+# The pairs
 
 
 @dataclass(frozen=True)
@@ -221,6 +227,9 @@ def _text(path: Path) -> str:
         return ""
 
 
+# Which of them a container gets
+
+
 def prefer(machine: Machine, available: Sequence[Pair], must: Sequence[Pair], size: int) -> list[Pair]:
     """`size` pairs of `available`, with all of `must`, in the order of `available`.
 
@@ -253,6 +262,9 @@ def prefer(machine: Machine, available: Sequence[Pair], must: Sequence[Pair], si
     starts = [list(must)] if must or size == 0 else [[each] for each in available]
     best = min((grown(start) for start in starts), key=lambda found: found[:2])[2]
     return [each for each in available if each in best]
+
+
+# What a container gets
 
 
 @dataclass(frozen=True)

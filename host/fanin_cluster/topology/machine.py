@@ -78,6 +78,13 @@ NEARNESS_OF = {
     Kind.NUMA: Nearness.NUMA,
     Kind.MACHINE: Nearness.OTHER,
 }
+# The first four hexadecimal digits of the class (PCI Code and ID Assignment Specification): base class, subclass.
+CLASSES = {
+    "0200": Kind.NIC,  # Ethernet
+    "0207": Kind.NIC,  # InfiniBand
+    "0280": Kind.NIC,  # other network controller
+    "0604": Kind.SWITCH,  # PCI bridge
+}
 
 
 @dataclass(eq=False)
@@ -244,15 +251,6 @@ def name_components(machine: Machine) -> None:
             each.name = (
                 each.devices[0] if each.kind is Kind.VF and each.devices else f"{each.kind} {each.address}".strip()
             )
-
-
-# The first four hexadecimal digits of the class (PCI Code and ID Assignment Specification): base class, subclass.
-CLASSES = {
-    "0200": Kind.NIC,  # Ethernet
-    "0207": Kind.NIC,  # InfiniBand
-    "0280": Kind.NIC,  # other network controller
-    "0604": Kind.SWITCH,  # PCI bridge
-}
 
 
 def normal_address(text: str) -> str | None:

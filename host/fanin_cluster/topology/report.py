@@ -37,11 +37,6 @@ def gpus_of_nics(machine: Machine, least: Nearness) -> tuple[dict[str, list[Comp
     return groups, alone
 
 
-def canonical(name: str) -> str:
-    """The form in which names are compared: a PCI address as Linux writes it, any other name unchanged."""
-    return normal_address(name) or name
-
-
 def by_component(given: Mapping[str, T], there: Iterable[Component]) -> tuple[dict[str, T], list[str]]:
     """`given` by the names of the components, and the names without a component.
 
@@ -57,6 +52,11 @@ def by_component(given: Mapping[str, T], there: Iterable[Component]) -> tuple[di
     }
     found = {names[canonical(name)]: value for name, value in given.items() if canonical(name) in names}
     return found, [name for name in given if canonical(name) not in names]
+
+
+def canonical(name: str) -> str:
+    """The form in which names are compared: a PCI address as Linux writes it, any other name unchanged."""
+    return normal_address(name) or name
 
 
 def nearest(machine: Machine, gpu: Component) -> tuple[Nearness, list[Component]] | None:

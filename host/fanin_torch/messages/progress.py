@@ -17,117 +17,10 @@ from typing import Any, Protocol
 
 from fanin.errors import FaninError, Flushed, InvalidRequest
 
-AGAIN_SECONDS = 0.001  # between two looks of a thread that got no descriptor
 LOOK_SECONDS = 0.2  # between two looks for what has no completion, such as time-outs
 AWAY_SECONDS = 0.002  # between two looks of the thread whether it is needed
 ACTIVE_SECONDS = 0.5  # after a wait: the program probably waits for its next message, too
-
-
-class Sleepers:
-    """At one epoll. lock: of the messages; a signal handler releases it while it waits for their thread."""
-
-    def __init__(self, epoll: select.epoll, lock: threading.RLock) -> None:
-        self.seen = 0  # changes when a message has ended
-        self._epoll = epoll
-        self._lock = lock
-        self._asleep: dict[Sleeper, bool] = {}  # to whether it waits for the end of a message
-        self._awake = [Sleeper(epoll)]
-
-    def wake(self, *, everyone: bool = False) -> None:
-        """At the end of a message. everyone: also wake those that wait for sockets only. The caller holds the lock."""
-        self.seen += 1
-        for sleeper, waits_for_end in list(self._asleep.items()) if self._asleep else ():
-            if waits_for_end or everyone:
-                sleeper.wake()
-
-    def sleep(self, timeout: float, seen: int | None) -> bool:
-        """As `Source.wait`."""
-        with self._lock:
-            if seen is not None and self.seen != seen:
-                return True
-            sleeper = self._take()
-            if sleeper is not None:
-                self._asleep[sleeper] = seen is not None
-        if sleeper is None:
-            time.sleep(min(timeout, AGAIN_SECONDS))
-            return True
-        try:
-            return sleeper.sleep(timeout)
-        finally:
-            with self._lock:
-                del self._asleep[sleeper]
-                sleeper.clear()
-                self._awake.append(sleeper)
-
-    def _take(self) -> Sleeper | None:
-        """None: too many open files."""
-        with contextlib.suppress(OSError):
-            return self._awake.pop() if self._awake else Sleeper(self._epoll)
-        return None
-
-    def close(self) -> None:
-        for sleeper in self._awake:
-            sleeper.close()
-
-
-class Sleeper:
-    def __init__(self, epoll: select.epoll) -> None:
-        self._event = os.fdopen(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK), "r+b", buffering=0)
-        self._poll = select.poll()
-        self._poll.register(epoll, select.POLLIN)
-        self._poll.register(self._event, select.POLLIN)
-        self._is_woken = False
-
-    def sleep(self, seconds: float) -> bool:
-        """Whether there is a reason to look."""
-        return bool(self._poll.poll(seconds * 1000))
-
-    def wake(self) -> None:
-        os.eventfd_write(self._event.fileno(), 1)
-        self._is_woken = True
-
-    def clear(self) -> None:
-        if self._is_woken:
-            self._is_woken = False
-            with contextlib.suppress(BlockingIOError):  # cleared by a signal handler
-                os.eventfd_read(self._event.fileno())
-
-    def close(self) -> None:
-        self._event.close()
-
-
-def require_calm(lock: threading.RLock) -> None:
-    """InvalidRequest in a signal handler that interrupted a holder of this lock."""
-    if lock._is_owned():  # type: ignore[attr-defined]
-        cause = "a signal handler has asked for a message while another message was being handled"
-        raise InvalidRequest(cause, remedy="Let the handler note what is to be sent, and the program send it.")
-
-
-class Owner(Protocol):
-    """Whose progress it is. The caller holds the lock, except for `has_pending`."""
-
-    def has_pending(self) -> bool:
-        """Whether a message of this rank is under way."""
-
-    def look(self) -> None:
-        """Look for what has no event, such as time-outs; called a few times a second."""
-
-    def fail(self, error: FaninError) -> None:
-        """Some links are dead: end every message."""
-
-
-class Source(Protocol):
-    """The source of events: a NIC's completion queue, or a rank's sockets."""
-
-    @property
-    def seen(self) -> int:
-        """A number that changes when another thread took what a waiter waits for."""
-
-    def poll(self) -> tuple[int, Iterable[Any]]:
-        """Some events, without waiting, and 0 if nothing has come. One thread at a time."""
-
-    def wait(self, timeout: float, seen: int | None = None) -> bool:
-        """Sleep until there is something to take, or `seen` has changed. False: `timeout` seconds have passed."""
+AGAIN_SECONDS = 0.001  # between two looks of a thread that got no descriptor
 
 
 class Progress:
@@ -246,3 +139,111 @@ class Progress:
             self._is_away = True
             self._changed.wait_for(lambda: not (self._users and self._is_open), LOOK_SECONDS)
             self._is_away = False
+
+
+class Owner(Protocol):
+    """Whose progress it is. The caller holds the lock, except for `has_pending`."""
+
+    def has_pending(self) -> bool:
+        """Whether a message of this rank is under way."""
+
+    def look(self) -> None:
+        """Look for what has no event, such as time-outs; called a few times a second."""
+
+    def fail(self, error: FaninError) -> None:
+        """Some links are dead: end every message."""
+
+
+class Source(Protocol):
+    """The source of events: a NIC's completion queue, or a rank's sockets."""
+
+    @property
+    def seen(self) -> int:
+        """A number that changes when another thread took what a waiter waits for."""
+
+    def poll(self) -> tuple[int, Iterable[Any]]:
+        """Some events, without waiting, and 0 if nothing has come. One thread at a time."""
+
+    def wait(self, timeout: float, seen: int | None = None) -> bool:
+        """Sleep until there is something to take, or `seen` has changed. False: `timeout` seconds have passed."""
+
+
+def require_calm(lock: threading.RLock) -> None:
+    """InvalidRequest in a signal handler that interrupted a holder of this lock."""
+    if lock._is_owned():  # type: ignore[attr-defined]
+        cause = "a signal handler has asked for a message while another message was being handled"
+        raise InvalidRequest(cause, remedy="Let the handler note what is to be sent, and the program send it.")
+
+
+class Sleepers:
+    """Threads that sleep until a socket is ready, or another thread has ended the message they wait for. They are at
+    one epoll. lock: of the messages; a signal handler releases it while it waits for their thread."""
+
+    def __init__(self, epoll: select.epoll, lock: threading.RLock) -> None:
+        self.seen = 0  # changes when a message has ended
+        self._epoll = epoll
+        self._lock = lock
+        self._asleep: dict[Sleeper, bool] = {}  # to whether it waits for the end of a message
+        self._awake = [Sleeper(epoll)]
+
+    def wake(self, *, everyone: bool = False) -> None:
+        """At the end of a message. everyone: also wake those that wait for sockets only. The caller holds the lock."""
+        self.seen += 1
+        for sleeper, waits_for_end in list(self._asleep.items()) if self._asleep else ():
+            if waits_for_end or everyone:
+                sleeper.wake()
+
+    def sleep(self, timeout: float, seen: int | None) -> bool:
+        """As `Source.wait`."""
+        with self._lock:
+            if seen is not None and self.seen != seen:
+                return True
+            sleeper = self._take()
+            if sleeper is not None:
+                self._asleep[sleeper] = seen is not None
+        if sleeper is None:
+            time.sleep(min(timeout, AGAIN_SECONDS))
+            return True
+        try:
+            return sleeper.sleep(timeout)
+        finally:
+            with self._lock:
+                del self._asleep[sleeper]
+                sleeper.clear()
+                self._awake.append(sleeper)
+
+    def _take(self) -> Sleeper | None:
+        """None: too many open files."""
+        with contextlib.suppress(OSError):
+            return self._awake.pop() if self._awake else Sleeper(self._epoll)
+        return None
+
+    def close(self) -> None:
+        for sleeper in self._awake:
+            sleeper.close()
+
+
+class Sleeper:
+    def __init__(self, epoll: select.epoll) -> None:
+        self._event = os.fdopen(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK), "r+b", buffering=0)
+        self._poll = select.poll()
+        self._poll.register(epoll, select.POLLIN)
+        self._poll.register(self._event, select.POLLIN)
+        self._is_woken = False
+
+    def sleep(self, seconds: float) -> bool:
+        """Whether there is a reason to look."""
+        return bool(self._poll.poll(seconds * 1000))
+
+    def wake(self) -> None:
+        os.eventfd_write(self._event.fileno(), 1)
+        self._is_woken = True
+
+    def clear(self) -> None:
+        if self._is_woken:
+            self._is_woken = False
+            with contextlib.suppress(BlockingIOError):  # cleared by a signal handler
+                os.eventfd_read(self._event.fileno())
+
+    def close(self) -> None:
+        self._event.close()

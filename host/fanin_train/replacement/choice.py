@@ -1,4 +1,5 @@
-"""Which idle node takes the place of a failed one, by the time of an iteration with it (F1 to F11)."""
+"""Which idle node takes the place of a failed one, by the time of an iteration with it (F1 to F11):
+t = t_comm + t_comp [124] [127]."""
 
 import math
 from collections.abc import Iterable

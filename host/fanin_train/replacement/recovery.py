@@ -39,6 +39,9 @@ REVOKE = 0.5  # s for telling the spares, whose pool has lost no process, to agr
 FINISHED, AGREE_ANEW = 1, 2
 
 
+# What the processes exchange when they agree
+
+
 class RowTooLong(TrainingError):
     """Names or rings that exceed a row."""
 
@@ -79,21 +82,7 @@ def exchange(pool: Communicator, row: Row, timeout: float) -> list[Row]:
     return [msgspec.json.decode(each.tobytes(), type=Row) for each in rows]
 
 
-def _get(part: Any) -> Any:
-    if isinstance(part, np.ndarray):
-        return part
-    if isinstance(part, np.random.Generator):
-        return part.bit_generator.state
-    return part.state_dict()
-
-
-def _set(part: Any, content: Any) -> None:
-    if isinstance(part, np.ndarray):
-        part[...] = content
-    elif isinstance(part, np.random.Generator):
-        part.bit_generator.state = content
-    else:
-        part.load_state_dict(content)
+# The state of a training
 
 
 class State:
@@ -115,21 +104,41 @@ class State:
 
     def copies(self) -> dict[str, Any]:
         """Copies for the case that the step fails."""
-        return {name: copy.deepcopy(_get(part)) for name, part in self.parts.items() if name not in self.steady}
+        return {name: copy.deepcopy(_content_of(part)) for name, part in self.parts.items() if name not in self.steady}
 
     def put_back(self, contents: Mapping[str, Any]) -> None:
         for name, content in contents.items():
-            _set(self.parts[name], content)
+            _restore(self.parts[name], content)
 
     def send(self, group: Communicator, timeout: float) -> None:
         """Send all parts to the others, which receive them from this rank."""
-        transfer.send(group, {name: _get(part) for name, part in self.parts.items()}, timeout)
+        transfer.send(group, {name: _content_of(part) for name, part in self.parts.items()}, timeout)
 
     def receive(self, group: Communicator, root: int, timeout: float, load: bool = True) -> None:
         """Receive the parts of `root`. load: False if this rank has them already, to drop them."""
         blocks = transfer.receive(group, root, timeout)
         if load:
             self.put_back(unpack(blocks))
+
+
+def _content_of(part: Any) -> Any:
+    if isinstance(part, np.ndarray):
+        return part
+    if isinstance(part, np.random.Generator):
+        return part.bit_generator.state
+    return part.state_dict()
+
+
+def _restore(part: Any, content: Any) -> None:
+    if isinstance(part, np.ndarray):
+        part[...] = content
+    elif isinstance(part, np.random.Generator):
+        part.bit_generator.state = content
+    else:
+        part.load_state_dict(content)
+
+
+# The training
 
 
 class Fenced(TrainingError):

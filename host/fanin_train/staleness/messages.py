@@ -1,4 +1,4 @@
-"""The messages, actions, rules and vector clocks of the protocol. A step is one of founding document 003."""
+"""What the nodes of the protocol share: rules, messages, actions, vector clocks. A step is one of document 003."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 from fanin_train.errors import TrainingError
 
 NEVER = 1 << 62  # the order of a node for which nobody waits
+
+
+# Rules: the form of the protocol that a node follows, as in the document or repaired
 
 
 class Apply(StrEnum):
@@ -83,6 +86,9 @@ def forms(stale_max: int) -> dict[str, Rules]:
         "lowest rank, ABORT, COMMIT": by_synchronisation(stale_max),
         "clocks in the gradients": repaired(stale_max),
     }
+
+
+# Messages
 
 
 class Epoch(NamedTuple):
@@ -189,6 +195,9 @@ class Leave(NamedTuple):
 Message = Gradient | Request | Reply | Refusal | Abort | Commit | Join | Welcome | Done | Leave
 
 
+# Actions: what a node asks its driver to do, in this order
+
+
 class Timer(StrEnum):
     """The timers of a node."""
 
@@ -236,6 +245,9 @@ class Compute(NamedTuple):
 
 
 Action = Send | SetTimer | Step | Adopt | Compute
+
+
+# The vector clock
 
 
 class VectorClock:

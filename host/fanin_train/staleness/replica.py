@@ -1,6 +1,7 @@
 """The parameters of one node with their optimiser, and what a training can begin anew from.
 
-Each computes by numpy in the type of the parameters, in a fixed order: equal gradients give equal bits.
+Optimisers run on the CPU. A worker computes gradients only; the parameters of a node are one flat array. Each optimiser
+computes by numpy in the type of the parameters, in a fixed order: equal gradients give equal bits.
 """
 
 from __future__ import annotations

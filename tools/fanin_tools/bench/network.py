@@ -34,7 +34,7 @@ def network(name: str, shape: Shape) -> Iterator[Fabric]:
     if namespaces of this name exist."""
     plan = Plan(name, shape)
     if not shape.netns:
-        with namespaces.reserved(plan) as fabric:
+        with namespaces.reserved_addresses(plan) as fabric:
             yield fabric
         return
     fabric = plan.at(NETNS_PREFIX)

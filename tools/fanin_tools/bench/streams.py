@@ -70,7 +70,7 @@ def measure(
     for peer, binaries in present:
         with tempfile.TemporaryDirectory(prefix="fanin-streams-") as place:
             remedy = f"install a C compiler, and the peers anew: {make_command('peers')}"
-            program = mpirun.build(str(binaries / "mpiexec"), SOURCE, Path(place) / "program", remedy)
+            program = mpirun.compile_program(str(binaries / "mpiexec"), SOURCE, Path(place) / "program", remedy)
             for count in ranks:
                 progress(f"{peer.title}, {counted(count, 'rank')} ...")
                 rows += _measure(running, peer, binaries, program, count, sizes, forced)

@@ -21,20 +21,26 @@ from fanin_tools.progress import print_progress, steady
 from fanin_tools.quantities import render_size
 from fanin_wire.limits import DEFAULT_DETECTION
 
-app = App(no_args_is_help=True, help="Devices and links on this machine; `check` and `job`: on several hosts.")
+if TYPE_CHECKING:
+    from fanin_tools.fabric.generate import Shape
+    from fanin_tools.hosts.check import Report
+    from fanin_tools.hosts.description import Hosts
+
+R = TypeVar("R")
+DEFAULT_NODES = 4
 STATUS_COLUMNS = (
     *("device", "address", "pid", "state", "leased", "jobs"),
     *("requests", "segments", "sent", "received"),  # requests of ranks, segments of messages: what the device has done
 )
 WIDE, WIDE_COLUMNS = 100, ("pid", "leased")  # columns of lines with so many characters
 LEFT_COLUMNS = ("device", "address", "state")
+SSH = "ssh -o BatchMode=yes {host}"
+HOSTS_COLUMNS = ("host", "device", "address", "MTU", "version", "state")
+HostsFile = Annotated[Path, typer.Argument(metavar="HOSTS", help="TOML file: the hosts, their NICs, the switches.")]
+app = App(no_args_is_help=True, help="Devices and links on this machine; `check` and `job`: on several hosts.")
 
 
-if TYPE_CHECKING:
-    from fanin_tools.fabric.generate import Shape
-
-R = TypeVar("R")
-DEFAULT_NODES = 4
+# The options that describe a fabric
 
 
 @dataclass(frozen=True)
@@ -96,79 +102,10 @@ def with_fabric_options(command: Callable[..., R]) -> Callable[..., R]:
     return wrapped
 
 
-if TYPE_CHECKING:
-    from fanin_tools.hosts.check import Report
-    from fanin_tools.hosts.description import Hosts
-
-SSH = "ssh -o BatchMode=yes {host}"
-COLUMNS = ("host", "device", "address", "MTU", "version", "state")
-
-HostsFile = Annotated[Path, typer.Argument(metavar="HOSTS", help="TOML file: the hosts, their NICs, the switches.")]
-
-
-@reporting
-def check(
-    hosts: HostsFile,
-    launch: Annotated[str, typer.Option(help="How to start a command on a host.")] = SSH,
-    python: Annotated[
-        str, typer.Option(metavar="PATH", help="Interpreter with Fanin there. Default: as here.", show_default=False)
-    ] = sys.executable,
-    json_output: options.Json = False,
-) -> None:
-    """Check devices on several hosts, the paths between them, and an allreduce. Exit code 1: something is wrong."""
-    from fanin_tools.hosts import description
-    from fanin_tools.hosts.check import Check
-    from fanin_tools.hosts.session import Session
-
-    described = description.read(hosts)
-    with Session(described.names, launch, python) as session:
-        found = Check(described, session, print_progress).run()
-    names = ", ".join(dict.fromkeys(finding.host for finding in found.findings))
-    failure = ToolError("HOSTS_DIFFER", f"wrong: {names}", "see each above; docs/several-hosts.md") if names else None
-    if json_output:
-        print_json(
-            {
-                "devices": found.devices,
-                "findings": found.findings,
-                "path": found.path,
-                "error": failure and failure.as_dict(),
-            }
-        )
-    else:
-        _print(described, found)
-    if failure:
-        print_progress(f"fanin: {failure}")
-        raise typer.Exit(failure.exit_code)
-
-
-def _print(described: Hosts, found: Report) -> None:
-    rows = []
-    for device in described.devices():
-        said = found.devices.get(device.address, {})
-        state = "answers" if said else "does not answer"
-        about = [str(said.get("mtu", "")), str(said.get("version", ""))]
-        rows.append([device.host, device.kind, device.address, *about, state])
-    print_table("devices", COLUMNS, rows)
-    for finding in found.findings:
-        print(finding)
-    if found.path:
-        print(f"allreduce over {len(described.hosts)} hosts: every bit is right; {found.path}")
-
-
-@reporting
-def job(
-    hosts: HostsFile,
-    ranks_per_host: Annotated[
-        int, typer.Option(min=1, max=options.MAX_CHILDREN, help="Ranks on each host, in the order of the file.")
-    ] = 1,
-) -> None:
-    """Print the description of a new job over hosts: the file that FANIN_JOB names, for one run of a program."""
-    from fanin_tools.hosts import description
-
-    print(description.read(hosts).job(ranks_per_host).to_text(), end="")
-
-
 DEFAULTS = FabricOptions()
+
+
+# A fabric on this machine
 
 
 @app.command()
@@ -333,5 +270,68 @@ def down(name: options.Name = "default", json_output: options.Json = False) -> N
         print(f"fabric {name} is down" if present else f"fabric {name} was not up")
 
 
-app.command()(check)
-app.command()(job)
+# The user's own hosts, named by a file
+
+
+@app.command()
+@reporting
+def check(
+    hosts: HostsFile,
+    launch: Annotated[str, typer.Option(help="How to start a command on a host.")] = SSH,
+    python: Annotated[
+        str, typer.Option(metavar="PATH", help="Interpreter with Fanin there. Default: as here.", show_default=False)
+    ] = sys.executable,
+    json_output: options.Json = False,
+) -> None:
+    """Check devices on several hosts, the paths between them, and an allreduce. Exit code 1: something is wrong."""
+    from fanin_tools.hosts import description
+    from fanin_tools.hosts.check import Check
+    from fanin_tools.hosts.session import Session
+
+    described = description.read(hosts)
+    with Session(described.names, launch, python) as session:
+        found = Check(described, session, print_progress).run()
+    names = ", ".join(dict.fromkeys(finding.host for finding in found.findings))
+    failure = ToolError("HOSTS_DIFFER", f"wrong: {names}", "see each above; docs/several-hosts.md") if names else None
+    if json_output:
+        print_json(
+            {
+                "devices": found.devices,
+                "findings": found.findings,
+                "path": found.path,
+                "error": failure and failure.as_dict(),
+            }
+        )
+    else:
+        _print_hosts(described, found)
+    if failure:
+        print_progress(f"fanin: {failure}")
+        raise typer.Exit(failure.exit_code)
+
+
+def _print_hosts(described: Hosts, found: Report) -> None:
+    rows = []
+    for device in described.devices():
+        said = found.devices.get(device.address, {})
+        state = "answers" if said else "does not answer"
+        about = [str(said.get("mtu", "")), str(said.get("version", ""))]
+        rows.append([device.host, device.kind, device.address, *about, state])
+    print_table("devices", HOSTS_COLUMNS, rows)
+    for finding in found.findings:
+        print(finding)
+    if found.path:
+        print(f"allreduce over {len(described.hosts)} hosts: every bit is right; {found.path}")
+
+
+@app.command()
+@reporting
+def job(
+    hosts: HostsFile,
+    ranks_per_host: Annotated[
+        int, typer.Option(min=1, max=options.MAX_CHILDREN, help="Ranks on each host, in the order of the file.")
+    ] = 1,
+) -> None:
+    """Print the description of a new job over hosts: the file that FANIN_JOB names, for one run of a program."""
+    from fanin_tools.hosts import description
+
+    print(description.read(hosts).job(ranks_per_host).to_text(), end="")

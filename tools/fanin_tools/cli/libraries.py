@@ -46,13 +46,6 @@ def _write_agent(name: str, path: Path) -> None:
         raise ToolError("PERMISSION_DENIED", f"{path} can not be written: {error.strerror}", remedy) from error
 
 
-def _show(path: Path, json_output: bool) -> None:
-    if json_output:
-        print_json({"path": str(path)})
-    else:
-        print(path)
-
-
 @reporting
 def verbs_lib(json_output: options.Json = False) -> None:
     """Print the path of the verbs library: LD_PRELOAD=$(fanin verbs-lib) ibv_devinfo."""
@@ -75,3 +68,10 @@ def sharp_prefix(json_output: options.Json = False) -> None:
     from fanin.sharp_lib import prefix
 
     _show(prefix(), json_output)
+
+
+def _show(path: Path, json_output: bool) -> None:
+    if json_output:
+        print_json({"path": str(path)})
+    else:
+        print(path)

@@ -146,7 +146,7 @@ def summary(fabric: Fabric) -> str:
     return ", ".join(parts) if fabric.switches else f"{parts[0]} on direct links"
 
 
-def describe(present: Fabric, asked: Fabric) -> str:
+def describe_differences(present: Fabric, asked: Fabric) -> str:
     """The settings in which `present` differs from `asked`, for an error."""
     found = list(dict.fromkeys(_differences(present, asked)))
     more = f", and {len(found) - SHOWN} more" if len(found) > SHOWN else ""

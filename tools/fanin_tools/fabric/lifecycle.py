@@ -72,7 +72,7 @@ def _addressed(wanted: Fabric | Plan) -> Iterator[Fabric]:
     elif wanted.shape.netns:
         yield wanted.at(generate.NETNS_PREFIX)
     else:
-        with namespaces.reserved(wanted) as fabric:
+        with namespaces.reserved_addresses(wanted) as fabric:
             yield fabric
 
 
@@ -155,7 +155,7 @@ def _refuse_incomplete(folder: FabricState) -> None:
 def _same_or_refuse(folder: FabricState, present: Fabric, wanted: Fabric | Plan) -> Running:
     asked = wanted.with_addresses_of(present) if isinstance(wanted, Plan) else wanted
     if present != asked:
-        cause = f"fabric {wanted.name} is up and differs: {description.describe(present, asked)}"
+        cause = f"fabric {wanted.name} is up and differs: {description.describe_differences(present, asked)}"
         raise ToolError("FABRIC_DIFFERS", cause, f"fanin fabric down --name {wanted.name}, or choose another --name")
     return Running(present, folder)
 

@@ -1,8 +1,8 @@
 """The network of a fabric: loopback addresses, or a namespace for each host and a veth pair for each cable.
 
-A command reserves a block of addresses: until its devices have bound their own, it binds UDP port 4791 at the block's
-first address, which no device uses. The kernel gives a port to one process only, across all users, and frees it if the
-process crashes.
+A command reserves a block of loopback addresses: until its devices have bound their own, it binds UDP port 4791 at the
+block's first address, which no device uses. The kernel gives a port to one process only, across all users, and frees it
+if the process crashes.
 
 A switch's bridge has the switch's address and forwards all other packets; a plain switch's has none. So every host
 reaches every other over the cables of the tree. On direct links a device's address is on `lo`, and a host route over
@@ -36,8 +36,11 @@ TERMINATE_SECONDS = 5.0
 SHAPING = ("burst", "256kb", "latency", "50ms")
 
 
+# Free loopback addresses, different for commands that choose at the same time
+
+
 @contextlib.contextmanager
-def reserved(plan: Plan) -> Iterator[Fabric]:
+def reserved_addresses(plan: Plan) -> Iterator[Fabric]:
     """`plan` with the first free addresses of 127.77.0.0/16, reserved for the time of the block. Raises ToolError
     NO_RESOURCES if none are free."""
     for third in range(256):
@@ -71,6 +74,9 @@ def bind(address: str, stack: contextlib.ExitStack) -> bool:
     except OSError:
         return False
     return True
+
+
+# Namespaces
 
 
 def namespace(fabric: Fabric, host: str) -> str:
@@ -159,6 +165,9 @@ def existing() -> set[str]:
     if shutil.which("ip") is None:
         return set()
     return {line.split()[0] for line in _run(["ip", "netns", "list"]).splitlines() if line}
+
+
+# Links
 
 
 def commands(fabric: Fabric) -> Iterator[list[str]]:

@@ -102,7 +102,7 @@ class FabricState:
         with writing(self.folder):
             self.folder.mkdir(mode=0o700, exist_ok=True)
         self._write("fabric.toml", description_file.render(fabric))
-        self._write(tree.NAME, tree.render(fabric))
+        self._write(tree.UPLINKS_NAME, tree.render_uplinks(fabric))
 
     def description(self) -> Fabric | None:
         """None if a crash came before it was written."""

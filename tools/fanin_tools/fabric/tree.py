@@ -1,12 +1,13 @@
-"""The tree that the links of a fabric with switches form, the order of its nodes, and files that name uplinks.
+"""The tree that the links of a fabric with switches form, the order of its nodes, and the uplinks of each NIC.
 
 A link between NIC and switch leads up to the switch; between two switches, to its second end. A plain switch is no
 level of the tree. Devices below it are children of the offloading switch above it, except that its own NICs form a
 ring, which is one child.
 
-A row for each NIC, in the order of the nodes: "SOCKET ADDRESS RING SWITCH...". SOCKET is a name in the same folder.
-RING is the number of the ring that the NICs of a plain switch form, 0 for none. The addresses of the offloading
-switches follow, the lowest first, as in the file of a job.
+Programs that find their device themselves read the uplinks from a file (`host/fanin/mpi/comm/device.c`). It has a row
+for each NIC, in the order of the nodes: "SOCKET ADDRESS RING SWITCH...". SOCKET is a name in the same folder. RING is
+the number of the ring that the NICs of a plain switch form, 0 for none. The addresses of the offloading switches
+follow, the lowest first, as in the file of a job.
 """
 
 import re
@@ -16,8 +17,8 @@ from fanin_tools.fabric.description import DescriptionError, Device, Fabric, Lin
 from fanin_wire.abi import MAX_CHILDREN, MAX_HOPS
 from fanin_wire.job_text import place_text
 
-NAME = "uplinks"
-ADDRESS = re.compile(r"(?:^|(?<=:))rdma://[^:]*(?::[^:]*)?")  # the rule of host/fanin/core/device/remote.c
+UPLINKS_NAME = "uplinks"
+RDMA_ADDRESS = re.compile(r"(?:^|(?<=:))rdma://[^:]*(?::[^:]*)?")  # the rule of host/fanin/core/device/remote.c
 
 
 class Tree:
@@ -165,13 +166,13 @@ def _check_children(tree: Tree, switch: Device, place: str) -> None:
         raise DescriptionError(place, cause, f"use at most {MAX_CHILDREN}: they form a ring")
 
 
-def render(fabric: Fabric) -> str:
+def render_uplinks(fabric: Fabric) -> str:
     tree = Tree(fabric)
     plain = [switch.name for switch in fabric.switches if not switch.offload]
-    return "".join(f"{nic.name}.sock {_place(tree, nic, plain)}\n" for nic in tree.nics())
+    return "".join(f"{nic.name}.sock {_uplinks_of(tree, nic, plain)}\n" for nic in tree.nics())
 
 
-def _place(tree: Tree, nic: Device, plain: list[str]) -> str:
+def _uplinks_of(tree: Tree, nic: Device, plain: list[str]) -> str:
     above = tree.above(nic)
     ring = plain.index(above[0].name) if above and above[0].name in plain else None
     return place_text(nic.address, ring, [switch.address for switch in tree.offloading_above(nic)])
@@ -179,4 +180,4 @@ def _place(tree: Tree, nic: Device, plain: list[str]) -> str:
 
 def remote_addresses(sockets: str) -> list[str]:
     """Addresses with rdma:// in a list with ':' between."""
-    return ADDRESS.findall(sockets)
+    return RDMA_ADDRESS.findall(sockets)

@@ -32,7 +32,7 @@ def build(launcher: str, folder: Path) -> Path:
     source = folder / "program.c"
     source.write_text(PROGRAM)
     remedy = "name a program of that MPI: fanin tune -- ./program"
-    return mpirun.build(launcher, source, folder / "program", remedy)
+    return mpirun.compile_program(launcher, source, folder / "program", remedy)
 
 
 def measure(

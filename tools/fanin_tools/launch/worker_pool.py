@@ -1,4 +1,5 @@
-"""Rank processes that stay and take commands, so that several jobs can run in them one after the other."""
+"""Rank processes that stay and take commands, so that several jobs can run in them one after the other; what all ranks'
+replies to a list of calls say together."""
 
 import contextlib
 import json
@@ -19,43 +20,11 @@ from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.launch import DEFAULT_JOB, job_file
 from fanin_tools.launch.placement import Placement, place
 
-Replies = list[dict[str, Any]]  # by rank
-SECONDARY_ERRORS = ("ABORTED", "PEER_LOST", "FLUSHED")  # errors that another rank's failure causes
 REPLY_SECONDS = 120.0
 REPLY_AFTER_ERROR_SECONDS = 10.0  # for the other ranks, whose errors may explain more
 END_SECONDS = 5.0
-
-
-def wrong_elements(replies: Replies) -> dict[int, int]:
-    """Over all ranks, by number of the call."""
-    wrong: dict[int, int] = {}
-    for reply in replies:
-        for number, count in reply["wrong"]:
-            wrong[number] = wrong.get(number, 0) + count
-    return wrong
-
-
-def count_wrong_elements(replies: Replies) -> dict[int, int]:
-    """As `wrong_elements`. Raises ToolError if a call failed."""
-    failure = first_failure(replies)
-    if failure is not None:
-        raise failure[1]
-    return wrong_elements(replies)
-
-
-def first_failure(replies: Replies) -> tuple[int, ToolError] | None:
-    """Number and error of the first call that failed on a rank; of its errors, one that is not SECONDARY."""
-    stopped = [(*reply["stopped"], rank) for rank, reply in enumerate(replies) if reply["stopped"]]
-    if not stopped:
-        return None
-    number, error, rank = min(stopped, key=lambda entry: (entry[0], entry[1]["name"] in SECONDARY_ERRORS, entry[2]))
-    return number, ToolError(error["name"], f"rank {rank}: {error['cause']}", error["remedy"])
-
-
-def elapsed_seconds(replies: Replies) -> list[float]:
-    """Of each call, from the last rank's start to the last rank's end."""
-    starts, ends = (zip(*(reply[key] for reply in replies), strict=True) for key in ("start_ns", "end_ns"))
-    return [(max(end) - max(start)) * 1e-9 for start, end in zip(starts, ends, strict=True)]
+SECONDARY_ERRORS = ("ABORTED", "PEER_LOST", "FLUSHED")  # errors that another rank's failure causes
+Replies = list[dict[str, Any]]  # by rank
 
 
 class WorkerPool:
@@ -158,3 +127,35 @@ def _checked(replies: dict[int, dict[str, Any]], silent: list[int], seconds: flo
         cause = f"rank {', '.join(map(str, silent))} did not answer within {seconds:.0f} s"
         raise ToolError("TIMEOUT", cause, "look at fanin fabric status and at the logs of the devices")
     return [replies[rank] for rank in sorted(replies)]
+
+
+def wrong_elements(replies: Replies) -> dict[int, int]:
+    """Over all ranks, by number of the call."""
+    wrong: dict[int, int] = {}
+    for reply in replies:
+        for number, count in reply["wrong"]:
+            wrong[number] = wrong.get(number, 0) + count
+    return wrong
+
+
+def count_wrong_elements(replies: Replies) -> dict[int, int]:
+    """As `wrong_elements`. Raises ToolError if a call failed."""
+    failure = first_failure(replies)
+    if failure is not None:
+        raise failure[1]
+    return wrong_elements(replies)
+
+
+def first_failure(replies: Replies) -> tuple[int, ToolError] | None:
+    """Number and error of the first call that failed on a rank; of its errors, one that is not SECONDARY."""
+    stopped = [(*reply["stopped"], rank) for rank, reply in enumerate(replies) if reply["stopped"]]
+    if not stopped:
+        return None
+    number, error, rank = min(stopped, key=lambda entry: (entry[0], entry[1]["name"] in SECONDARY_ERRORS, entry[2]))
+    return number, ToolError(error["name"], f"rank {rank}: {error['cause']}", error["remedy"])
+
+
+def elapsed_seconds(replies: Replies) -> list[float]:
+    """Of each call, from the last rank's start to the last rank's end."""
+    starts, ends = (zip(*(reply[key] for reply in replies), strict=True) for key in ("start_ns", "end_ns"))
+    return [(max(end) - max(start)) * 1e-9 for start, end in zip(starts, ends, strict=True)]

@@ -27,8 +27,9 @@ class PendingRequest:
 
 
 class Answers:
-    """Requests that wait for answers, by a number that replaces the client's tag in the engines: tags of two clients
-    may be equal, and a late answer may come when the queue has another owner."""
+    """Merges the answers of all lanes to a JOIN or LEAVE into the answer to the client. A number replaces the client's
+    tag in the engines: tags of two clients may be equal, and a late answer may come when the queue has another
+    owner."""
 
     def __init__(self, lanes: int) -> None:
         self._lanes = lanes

@@ -1,4 +1,4 @@
-"""The transport of ordinary traffic for the control server (hostif.transport_port.TransportPort)."""
+"""The transport of ordinary traffic for the control server (hostif.ports.TransportPort)."""
 
 import secrets
 import time

@@ -29,92 +29,7 @@ from fanin_nic.native.compiled import compiled
 from fanin_nic.native.memory import fill_zero, full_fence
 from fanin_wire.abi import Status, WqeOpcode
 
-
-@compiled
-def flush_queue(address, index):
-    """Complete all unfinished requests of queue `index` as FLUSHED, in order. address: of the SPLITTER."""
-    splitter, scratch = splitter_at(uint64(address)), uint64(address) + CQE_SCRATCH
-    place = queue_address(splitter, index)
-    queue = split_queue_at(place)
-    merge_queue(splitter, place, scratch)
-    while queue.given != queue.tail:
-        give_back(queue, place)
-    for _ in range(SQ_DEPTH):  # a client that goes on posting must not delay others
-        if not fetch(queue.send_ring, wqe_address(place, queue.tail)):
-            break
-        enter(request_address(place, queue.tail), wqe_at(wqe_address(place, queue.tail)))
-        queue.tail += 1
-        give_back(queue, place)
-        retire(splitter, place, scratch)
-    retire(splitter, place, scratch)
-    wake_clients(splitter)
-
-
-@compiled
-def give_back(queue, place):
-    """Complete the oldest request that no lane has as FLUSHED."""
-    request_at(request_address(place, queue.given)).status = Status.FLUSHED
-    queue.given += 1
-
-
-@compiled
-def is_asked(place):
-    """Whether the queue at `place` has a query that lanes have yet to answer."""
-    return request_at(query_address(place)).opcode != 0
-
-
-@compiled
-def ask(splitter, place):
-    """Give the next request of the client, a query, to all lanes. Complete parts count from the start."""
-    queue = split_queue_at(place)
-    wqe = wqe_address(place, queue.tail)
-    enter(query_address(place), wqe_at(wqe))
-    query = request_at(query_address(place))
-    query.parts = lanes_below(splitter.lanes)
-    for number in range(under_way(queue)):
-        request = request_at(request_address(place, queue.head + number))
-        if request.mid == query.mid:
-            query.positions += request.positions
-            query.byte_length += request.byte_length
-    for lane in range(splitter.lanes):
-        submit(queue.lane_send_ring[lane], wqe)
-    splitter.reach = splitter.lanes
-
-
-@compiled
-def add_part(place, lane, mid, cqe):
-    """A lane has completed a part of message `mid`: count it if its answer, which will lack it, is still to come."""
-    query = request_at(query_address(place))
-    if query.opcode and query.mid == mid and query.parts >> uint64(lane) & uint64(1):
-        query.positions += cqe.positions
-        query.byte_length += cqe.byte_length
-
-
-@compiled
-def add_answer(place, lane, cqe):
-    """Enter the answer of a lane. The first one that names missing members counts."""
-    query = request_at(query_address(place))
-    query.parts &= ~(uint64(1) << uint64(lane))
-    query.positions += cqe.positions
-    query.byte_length += cqe.byte_length
-    query.status = max(query.status, cqe.status)  # errors are more than PENDING, PENDING more than SUCCESS
-    if cqe.missing and not query.missing:
-        query.missing = cqe.missing
-        query.missing_kind = cqe.missing_kind
-
-
-@compiled
-def set_status(place):
-    """Set the status of a query that all lanes have answered, after the completion of complete requests."""
-    queue, query = split_queue_at(place), request_at(query_address(place))
-    if query.status > Status.PENDING:
-        return
-    for number in range(under_way(queue)):
-        if request_at(request_address(place, queue.head + number)).mid == query.mid:
-            query.status = Status.PENDING
-            return
-    query.status = Status.SUCCESS
-    query.missing = 0
+# Requests
 
 
 @compiled
@@ -134,44 +49,13 @@ def merge(address):
 
 
 @compiled
-def wake_clients(splitter):
-    """Those that sleep until completions come which were stored."""
-    full_fence()
-    for index in range(splitter.queues):
-        queue = split_queue_at(queue_address(splitter, index))
-        if queue.stored:
-            queue.stored = 0
-            wake(queue.completion_ring)
-
-
-@compiled
 def merge_queue(splitter, place, scratch):
     """`merge` for the queue at `place`, without waking its client. scratch: memory for a CQE."""
     parts = collect(splitter, place, scratch)
     if parts:
         retire(splitter, place, scratch)
-        answer(splitter, place, scratch)
+        answer_query(splitter, place, scratch)
     return parts
-
-
-@compiled
-def completions_wait(address):
-    """Whether a lane has unmerged completions. address: of the SPLITTER."""
-    splitter = splitter_at(uint64(address))
-    for index in range(splitter.queues):
-        queue = split_queue_at(queue_address(splitter, index))
-        if not queue.send_ring:
-            continue
-        for lane in range(splitter.lanes):
-            if not is_empty(queue.lane_completion_ring[lane]):
-                return True
-    return False
-
-
-@compiled
-def has_overruns(address):
-    """Whether a completion ring has overrun since Python last looked. address: of the SPLITTER."""
-    return splitter_at(uint64(address)).overruns != 0
 
 
 @compiled
@@ -188,7 +72,7 @@ def collect(splitter, place, scratch):
             elif uint32(cqe.wr_id - queue.head) < uint32(queue.given - queue.head):
                 request = request_at(request_address(place, cqe.wr_id))
                 add(request, lane, cqe)
-                add_part(place, lane, request.mid, cqe)
+                add_to_query(place, lane, request.mid, cqe)
     return taken
 
 
@@ -219,16 +103,6 @@ def retire(splitter, place, scratch):
 
 
 @compiled
-def answer(splitter, place, scratch):
-    """Complete the query of a queue, out of order, if all lanes have answered it."""
-    query = request_at(query_address(place))
-    if is_asked(place) and query.parts == 0:
-        set_status(place)
-        report(splitter, split_queue_at(place), query, scratch)
-        query.opcode = 0
-
-
-@compiled
 def report(splitter, queue, request, scratch):
     """Store one completion for the client (step S6). Without room in its ring the queue's job has to end."""
     fill(scratch, queue, request)
@@ -256,3 +130,138 @@ def fill(scratch, queue, request):
     cqe.opcode = request.opcode
     cqe.positions = request.positions
     cqe.qp = queue.qp
+
+
+@compiled
+def wake_clients(splitter):
+    """Wake the clients whose completions were stored."""
+    full_fence()
+    for index in range(splitter.queues):
+        queue = split_queue_at(queue_address(splitter, index))
+        if queue.stored:
+            queue.stored = 0
+            wake(queue.completion_ring)
+
+
+@compiled
+def completions_wait(address):
+    """Whether a lane has unmerged completions. address: of the SPLITTER."""
+    splitter = splitter_at(uint64(address))
+    for index in range(splitter.queues):
+        queue = split_queue_at(queue_address(splitter, index))
+        if not queue.send_ring:
+            continue
+        for lane in range(splitter.lanes):
+            if not is_empty(queue.lane_completion_ring[lane]):
+                return True
+    return False
+
+
+@compiled
+def has_overruns(address):
+    """Whether a completion ring has overrun since Python last looked. address: of the SPLITTER."""
+    return splitter_at(uint64(address)).overruns != 0
+
+
+# A query (step S6): all lanes are asked, and their merged answers are given at once, ahead of requests
+
+
+@compiled
+def query_is_open(place):
+    """Whether the queue at `place` has a query that lanes have yet to answer."""
+    return request_at(query_address(place)).opcode != 0
+
+
+@compiled
+def ask_lanes(splitter, place):
+    """Give the next request of the client, a query, to all lanes. Complete parts count from the start."""
+    queue = split_queue_at(place)
+    wqe = wqe_address(place, queue.tail)
+    enter(query_address(place), wqe_at(wqe))
+    query = request_at(query_address(place))
+    query.parts = lanes_below(splitter.lanes)
+    for number in range(under_way(queue)):
+        request = request_at(request_address(place, queue.head + number))
+        if request.mid == query.mid:
+            query.positions += request.positions
+            query.byte_length += request.byte_length
+    for lane in range(splitter.lanes):
+        submit(queue.lane_send_ring[lane], wqe)
+    splitter.reach = splitter.lanes
+
+
+@compiled
+def add_to_query(place, lane, mid, cqe):
+    """A lane has completed a part of message `mid`: count it if its answer, which will lack it, is still to come."""
+    query = request_at(query_address(place))
+    if query.opcode and query.mid == mid and query.parts >> uint64(lane) & uint64(1):
+        query.positions += cqe.positions
+        query.byte_length += cqe.byte_length
+
+
+@compiled
+def add_answer(place, lane, cqe):
+    """Enter the answer of a lane. The first one that names missing members counts."""
+    query = request_at(query_address(place))
+    query.parts &= ~(uint64(1) << uint64(lane))
+    query.positions += cqe.positions
+    query.byte_length += cqe.byte_length
+    query.status = max(query.status, cqe.status)  # errors are more than PENDING, PENDING more than SUCCESS
+    if cqe.missing and not query.missing:
+        query.missing = cqe.missing
+        query.missing_kind = cqe.missing_kind
+
+
+@compiled
+def answer_query(splitter, place, scratch):
+    """Complete the query of a queue, out of order, if all lanes have answered it."""
+    query = request_at(query_address(place))
+    if query_is_open(place) and query.parts == 0:
+        set_query_status(place)
+        report(splitter, split_queue_at(place), query, scratch)
+        query.opcode = 0
+
+
+@compiled
+def set_query_status(place):
+    """Set the status of a query that all lanes have answered, after the completion of complete requests."""
+    queue, query = split_queue_at(place), request_at(query_address(place))
+    if query.status > Status.PENDING:
+        return
+    for number in range(under_way(queue)):
+        if request_at(request_address(place, queue.head + number)).mid == query.mid:
+            query.status = Status.PENDING
+            return
+    query.status = Status.SUCCESS
+    query.missing = 0
+
+
+# Flushing
+
+
+@compiled
+def flush_queue(address, index):
+    """Complete all unfinished requests of queue `index` as FLUSHED, in order. The lanes have flushed their parts, also
+    of a query; left are requests held by a fence, and those in the client's send ring. address: of the SPLITTER."""
+    splitter, scratch = splitter_at(uint64(address)), uint64(address) + CQE_SCRATCH
+    place = queue_address(splitter, index)
+    queue = split_queue_at(place)
+    merge_queue(splitter, place, scratch)
+    while queue.given != queue.tail:
+        give_back(queue, place)
+    for _ in range(SQ_DEPTH):  # a client that goes on posting must not delay others
+        if not fetch(queue.send_ring, wqe_address(place, queue.tail)):
+            break
+        enter(request_address(place, queue.tail), wqe_at(wqe_address(place, queue.tail)))
+        queue.tail += 1
+        give_back(queue, place)
+        retire(splitter, place, scratch)
+    retire(splitter, place, scratch)
+    wake_clients(splitter)
+
+
+@compiled
+def give_back(queue, place):
+    """Complete the oldest request that no lane has as FLUSHED."""
+    request_at(request_address(place, queue.given)).status = Status.FLUSHED
+    queue.given += 1

@@ -9,7 +9,7 @@ them.
 import numpy as np
 from numba import uint64
 
-from fanin_nic.daemon.splitter.merge import ask, is_asked
+from fanin_nic.daemon.splitter.merge import ask_lanes, query_is_open
 from fanin_nic.daemon.splitter.tables import (
     LANE_DOORBELL_SIZE,
     UNDER_WAY,
@@ -73,7 +73,7 @@ def split_queue(splitter, place):
         consume(queue.send_ring)
         wqe = wqe_at(wqe_address(place, queue.tail))
         if wqe.opcode == WqeOpcode.QUERY:
-            ask(splitter, place)
+            ask_lanes(splitter, place)
         else:
             enter(request_address(place, queue.tail), wqe)
             queue.tail += 1
@@ -91,7 +91,7 @@ def offers(place):
     if not queue.send_ring or not peek(queue.send_ring, place_of_next):
         return False
     if wqe_at(place_of_next).opcode == WqeOpcode.QUERY:
-        return not is_asked(place)
+        return not query_is_open(place)
     return under_way(queue) < UNDER_WAY
 
 

@@ -1,4 +1,4 @@
-"""The tables of the splitter, and its rings and doorbells towards the lanes."""
+"""The tables of the splitter, and its ends of rings and doorbells towards the lanes."""
 
 import numpy as np
 from numba import uint32, uint64
@@ -36,8 +36,6 @@ SPLITTER = np.dtype(
     ],
     align=True,
 )
-CQE_SCRATCH = np.uint64(SPLITTER.fields["cqe"][1])  # type: ignore[index]
-
 # A client's request in flight, or a query that not all lanes have answered
 REQUEST = np.dtype(
     [
@@ -78,18 +76,6 @@ SPLIT_QUEUE = np.dtype(
     ],
     align=True,
 )
-QUERY = np.uint64(SPLIT_QUEUE.fields["query"][1])  # type: ignore[index]
-REQUESTS = np.uint64(SPLIT_QUEUE.fields["requests"][1])  # type: ignore[index]
-WQES = np.uint64(SPLIT_QUEUE.fields["wqes"][1])  # type: ignore[index]
-QUEUE_SIZE = np.uint64(SPLIT_QUEUE.itemsize)
-REQUEST_SIZE = np.uint64(REQUEST.itemsize)
-_TABLES = ("cqe", "query", "requests", "wqes")  # reached by address
-splitter_at = record_at(SPLITTER[[name for name in SPLITTER.names or () if name not in _TABLES]])
-split_queue_at = record_at(SPLIT_QUEUE[[name for name in SPLIT_QUEUE.names or () if name not in _TABLES]])
-request_at = record_at(REQUEST)
-# What the splitter reads or changes in a WQE
-wqe_at = record_at(abi.WQE[["opcode", "flags", "wr_id", "jid", "mid", "sid", "seg", "chunk", "segments"]])
-cqe_at = record_at(abi.CQE)
 LANE_DOORBELL = np.dtype(
     [
         ("doorbell", "u8"),  # address of the DOORBELL that the sleeper sets
@@ -97,11 +83,25 @@ LANE_DOORBELL = np.dtype(
     ],
     align=True,
 )
-doorbell_at = record_at(LANE_DOORBELL)
-EVENT_SIZE = np.uint64(8)
-
-
+CQE_SCRATCH = np.uint64(SPLITTER.fields["cqe"][1])  # type: ignore[index]
+QUERY = np.uint64(SPLIT_QUEUE.fields["query"][1])  # type: ignore[index]
+REQUESTS = np.uint64(SPLIT_QUEUE.fields["requests"][1])  # type: ignore[index]
+WQES = np.uint64(SPLIT_QUEUE.fields["wqes"][1])  # type: ignore[index]
+QUEUE_SIZE = np.uint64(SPLIT_QUEUE.itemsize)
+REQUEST_SIZE = np.uint64(REQUEST.itemsize)
 LANE_DOORBELL_SIZE = np.uint64(LANE_DOORBELL.itemsize)
+EVENT_SIZE = np.uint64(8)
+_TABLES = ("cqe", "query", "requests", "wqes")  # reached by address
+splitter_at = record_at(SPLITTER[[name for name in SPLITTER.names or () if name not in _TABLES]])
+split_queue_at = record_at(SPLIT_QUEUE[[name for name in SPLIT_QUEUE.names or () if name not in _TABLES]])
+request_at = record_at(REQUEST)
+# What the splitter reads or changes in a WQE
+wqe_at = record_at(abi.WQE[["opcode", "flags", "wr_id", "jid", "mid", "sid", "seg", "chunk", "segments"]])
+cqe_at = record_at(abi.CQE)
+doorbell_at = record_at(LANE_DOORBELL)
+
+
+# Rows
 
 
 @compiled
@@ -150,21 +150,7 @@ def lanes_below(lane):
     return (uint64(1) << uint64(lane)) - uint64(1)
 
 
-@compiled
-def ring_doorbell(address):
-    """Wake the lane of the LANE_DOORBELL at `address`, if it sleeps. Store what it shall find before."""
-    full_fence()
-    doorbell = doorbell_at(address)
-    if load_relaxed(doorbell.doorbell + SLEEPING):
-        event = stack_bytes(8)
-        store_u64(event, np.uint64(1))
-        write(doorbell.eventfd, event, EVENT_SIZE)
-
-
-@compiled
-def drain_doorbell(eventfd):
-    """Reset the eventfd of a doorbell, after poll has shown it as readable."""
-    read(eventfd, stack_bytes(8), EVENT_SIZE)
+# Rings: the splitter is the host of the lanes
 
 
 @compiled
@@ -189,3 +175,23 @@ def take(ring, cqe):
     copy(cqe, ring + ENTRIES + uint64(consumer % CQ_DEPTH) * CQE_BYTES, CQE_BYTES)
     store_release(ring + CONSUMER, uint32(consumer + 1))
     return True
+
+
+# Doorbells: a word and an eventfd, as of a client
+
+
+@compiled
+def ring_doorbell(address):
+    """Wake the lane of the LANE_DOORBELL at `address`, if it sleeps. Store what it shall find before."""
+    full_fence()
+    doorbell = doorbell_at(address)
+    if load_relaxed(doorbell.doorbell + SLEEPING):
+        event = stack_bytes(8)
+        store_u64(event, np.uint64(1))
+        write(doorbell.eventfd, event, EVENT_SIZE)
+
+
+@compiled
+def drain_doorbell(eventfd):
+    """Reset the eventfd of a doorbell, after poll has shown it as readable."""
+    read(eventfd, stack_bytes(8), EVENT_SIZE)

@@ -1,4 +1,4 @@
-"""Posting to the queue pair of a client over RDMA, and its completions, in compiled code.
+"""The queue pair of a client over RDMA, in compiled code: its tables, requests to it, and its completions.
 
 Requests of a queue pair are performed in order. Any failure breaks it (`broken`): nothing more is posted, and the
 client is dropped.

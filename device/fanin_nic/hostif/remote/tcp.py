@@ -6,7 +6,7 @@ import socket
 import struct
 from typing import NamedTuple
 
-from fanin_nic.hostif.listener import Accepting
+from fanin_nic.hostif.listener import Acceptor
 from fanin_wire.settings import RDMA_PREFIX
 
 LENGTH = struct.Struct("<I")
@@ -16,25 +16,21 @@ PROBES = 3  # of a silent peer
 
 
 class HostAddress(NamedTuple):
-    """A verbs device, and the TCP address at which clients ask for its queue pair."""
+    """A verbs device, and the TCP address at which clients ask for its queue pair: rdma://DEVICE@ADDRESS:PORT."""
 
     device: str
     address: str
     port: int
 
 
-def parse(text: str) -> HostAddress:
+def parse_address(text: str) -> HostAddress:
     """The address in a checked setting."""
     device, _, place = text.removeprefix(RDMA_PREFIX).partition("@")
     address, _, port = place.partition(":")
     return HostAddress(device, address, int(port))
 
 
-class AddressInUse(RuntimeError):
-    """The TCP socket can not be bound: cause, then remedy."""
-
-
-class TcpListener(Accepting):
+class TcpListener(Acceptor):
     """Listens at an address. Raises AddressInUse."""
 
     def __init__(self, place: HostAddress, detection: float) -> None:
@@ -54,11 +50,15 @@ class TcpListener(Accepting):
         """A silent host ends the connection."""
         connection = super().accept()
         if connection is not None:
-            watch(connection, self._detection)
+            _watch(connection, self._detection)
         return connection
 
 
-def watch(connection: socket.socket, detection: float) -> None:
+class AddressInUse(RuntimeError):
+    """The TCP socket can not be bound: cause, then remedy."""
+
+
+def _watch(connection: socket.socket, detection: float) -> None:
     """End a connection whose peer is silent for about the detection time: its host may have gone without a word."""
     interval = max(1, math.ceil(detection / (PROBES + 1)))
     options = {

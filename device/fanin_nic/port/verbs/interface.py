@@ -1,4 +1,4 @@
-"""Opening a verbs device, and its network interface: routes, and the Ethernet addresses of neighbours."""
+"""A verbs device is opened; its network interface; routes, and the Ethernet addresses of neighbours."""
 
 import ctypes
 import ipaddress
@@ -20,13 +20,11 @@ UP, GATEWAY = 1, 2  # linux/route.h: RTF_...
 DEVICES = Path("/sys/class/infiniband")
 
 
+# The verbs device
+
+
 class VerbsFailed(Exception):
     """A verbs device can not serve: cause, then remedy."""
-
-
-def gid_of(address: str) -> bytes:
-    """The GID of an IPv4 address."""
-    return MAPPED + ipaddress.IPv4Address(address).packed
 
 
 def checked(result: Any, what: str, remedy: str = "see the cause") -> Any:
@@ -40,6 +38,11 @@ def zero(error: int, what: str, remedy: str = "see the cause") -> None:
     """VerbsFailed if a call has returned an error."""
     if error:
         raise VerbsFailed(f"cannot {what}: {os.strerror(abs(error))}; {remedy}")
+
+
+def gid_of(address: str) -> bytes:
+    """The GID of an IPv4 address."""
+    return MAPPED + ipaddress.IPv4Address(address).packed
 
 
 def open_device(name: str, user: str) -> int:
@@ -70,6 +73,18 @@ def open_device(name: str, user: str) -> int:
     raise VerbsFailed(f"no verbs device is called {name}; {remedy}")
 
 
+# Its network interface
+
+
+def with_address(device: str, address: str) -> tuple[str, int]:
+    """The interface of a verbs device with this first address, and its port number. Raises VerbsFailed."""
+    for folder in sorted((DEVICES / device / "device/net").glob("*")):
+        if address_of(folder.name) == address:
+            return folder.name, int((folder / "dev_port").read_text()) + 1
+    remedy = "give it that address, or use its own for the Fanin device"
+    raise VerbsFailed(f"verbs device {device} has no network interface with the address {address}; {remedy}")
+
+
 def address_of(interface: str) -> str:
     """The first one (IPv4); "" if none."""
     found = sockets.ask(interface, sockets.GET_ADDRESS)
@@ -94,13 +109,7 @@ def mtu_of(interface: str) -> int:
     return found
 
 
-def with_address(device: str, address: str) -> tuple[str, int]:
-    """The interface of a verbs device with this first address, and its port number. Raises VerbsFailed."""
-    for folder in sorted((DEVICES / device / "device/net").glob("*")):
-        if address_of(folder.name) == address:
-            return folder.name, int((folder / "dev_port").read_text()) + 1
-    remedy = "give it that address, or use its own for the Fanin device"
-    raise VerbsFailed(f"verbs device {device} has no network interface with the address {address}; {remedy}")
+# Neighbours
 
 
 def next_hop(interface: str, address: str) -> str:

@@ -1,7 +1,8 @@
-"""A RAW_PACKET queue pair and its steering rules: whole Ethernet frames, as on mlx5. Not tried on any device.
+"""A RAW_PACKET queue pair: whole Ethernet frames, for devices such as mlx5. Not tried on any device.
 
-The functions that make and remove a rule are not symbols of libibverbs: they are in struct verbs_context, in front of
-the struct ibv_context that programs have.
+Steering rules (infiniband/verbs.h) say which frames the queue pair gets; without one it gets none. The functions that
+make and remove a rule are not symbols of libibverbs: they are in struct verbs_context, in front of the struct
+ibv_context that programs have.
 """
 
 import ctypes
@@ -63,16 +64,16 @@ RULE = np.dtype([("head", RULE_HEAD), ("ethernet", ETHERNET_PART), ("ipv4", IPV4
 NORMAL = 0  # IBV_FLOW_ATTR_NORMAL
 ETHERNET, IPV4, UDP = 0x20, 0x30, 0x41  # enum ibv_flow_spec_type
 ETHER_TYPE = 0x0800
-REMEDY = "run as root or with CAP_NET_RAW, and see that the device allows steering"
+STEERING_REMEDY = "run as root or with CAP_NET_RAW, and see that the device allows steering"
 
 # struct verbs_context, from the struct ibv_context on
-CREATE, DESTROY, SIZE = -80, -96, -8
-MIN_SIZE = 424  # of a struct verbs_context that reaches DESTROY
+CREATE_FLOW, DESTROY_FLOW, CONTEXT_SIZE = -80, -96, -8
+MIN_CONTEXT_SIZE = 424  # of a struct verbs_context that reaches DESTROY
 ABI_COMPAT, EXTENDED = 320, (1 << 64) - 1  # in struct ibv_context: whether it has a struct verbs_context
 IS_KNOWN = 1 << 48  # in a handle, above the Ethernet address
 
 
-def rule(port: int, mac: int, address: str) -> np.ndarray:
+def flow_rule(port: int, mac: int, address: str) -> np.ndarray:
     """RULE [1]: frames to an Ethernet address (48 bits) and an IPv4 address, for the UDP port of RoCEv2."""
     made = np.zeros(1, RULE)
     made["head"]["type"], made["head"]["size"], made["head"]["parts"] = NORMAL, RULE.itemsize, 3
@@ -90,25 +91,25 @@ def rule(port: int, mac: int, address: str) -> np.ndarray:
     return made
 
 
+def create_flow(context: int, queue_pair: int, rule: np.ndarray, name: str) -> int:
+    """Apply a rule to a queue pair; returns the struct ibv_flow. Raises VerbsFailed."""
+    create = _function(context, CREATE_FLOW)
+    if not create or not _function(context, DESTROY_FLOW):
+        raise VerbsFailed(f"verbs device {name} has no steering rules; leave out {RAW_SUFFIX}")
+    made = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_void_p, use_errno=True)(create)(queue_pair, rule.ctypes.data)
+    return int(checked(made, f"steer UDP port {UDP_PORT} of {name} to a queue pair", STEERING_REMEDY))
+
+
+def destroy_flow(context: int, flow: int) -> None:
+    ctypes.CFUNCTYPE(c_int, c_void_p)(_function(context, DESTROY_FLOW))(flow)
+
+
 def _function(context: int, offset: int) -> int:
     """Address of a function of struct verbs_context; 0: the device lacks it."""
     has_extension = c_void_p.from_address(context + ABI_COMPAT).value == EXTENDED
-    if not has_extension or int(c_void_p.from_address(context + SIZE).value or 0) < MIN_SIZE:
+    if not has_extension or int(c_void_p.from_address(context + CONTEXT_SIZE).value or 0) < MIN_CONTEXT_SIZE:
         return 0
     return int(c_void_p.from_address(context + offset).value or 0)
-
-
-def steer(context: int, queue_pair: int, what: np.ndarray, name: str) -> int:
-    """Apply a rule to a queue pair; returns the struct ibv_flow. Raises VerbsFailed."""
-    create = _function(context, CREATE)
-    if not create or not _function(context, DESTROY):
-        raise VerbsFailed(f"verbs device {name} has no steering rules; leave out {RAW_SUFFIX}")
-    made = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_void_p, use_errno=True)(create)(queue_pair, what.ctypes.data)
-    return int(checked(made, f"steer UDP port {UDP_PORT} of {name} to a queue pair", REMEDY))
-
-
-def remove(context: int, flow: int) -> None:
-    ctypes.CFUNCTYPE(c_int, c_void_p)(_function(context, DESTROY))(flow)
 
 
 def mac_of_group(group: str) -> int:
@@ -191,12 +192,12 @@ class RawQueuePair(QueuePair):
         """`close` removes all rules."""
 
     def _steer(self, mac: int, address: str) -> None:
-        made = rule(self.port, mac, address)
-        self._flows.append(steer(self._context, self._address_of_queue_pair, made, self.name))
+        rule = flow_rule(self.port, mac, address)
+        self._flows.append(create_flow(self._context, self._address_of_queue_pair, rule, self.name))
 
     def close(self) -> None:
         for flow in self._flows:
-            remove(self._context, flow)
+            destroy_flow(self._context, flow)
         self._flows = []
         self.handles.clear()  # not objects of the device
         if self._reservation is not None:

@@ -1,4 +1,5 @@
-"""The resolver: a thread that learns the queue pairs of other devices and mends a queue pair that has failed.
+"""The resolver: a thread that learns the queue pairs of other devices, mends a queue pair that has failed, and takes
+the events of the verbs device.
 
 The compiled code marks the destinations that it wants and wakes the resolver, which writes into the table of
 destinations. A destination that does not answer packets is asked again, because it may have been restarted.
@@ -34,8 +35,8 @@ LOOK_SECONDS = 0.25  # between checks for silent devices
 MESSAGES = 64  # taken in one turn
 RECOVERY_SECONDS, MAX_RECOVERY_SECONDS = 0.05, 5.0  # between attempts, doubled each time
 RECEIVE_BYTES = 2048
-log = logging.getLogger(__name__)
 DISCARD_PORT = 9  # RFC 863
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -226,7 +227,8 @@ class Resolver:
 
 
 class NeighbourResolver(Resolver):
-    """Other devices are asked nothing: they may have UDP sockets, which answer no question."""
+    """The resolver of a RAW_PACKET queue pair: the kernel knows the Ethernet addresses of neighbours, or asks for them.
+    Other devices are asked nothing: they may have UDP sockets, which answer no question."""
 
     _queue_pair: RawQueuePair
 

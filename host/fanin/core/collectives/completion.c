@@ -2,6 +2,8 @@
  * Record 0058 (docs/decisions): which requests end for the program before they end. */
 #include "collectives/stream_parts.h"
 
+#define BATCH 32 /* completions taken at once */
+
 /* A failure is told by the request itself, or, if that has ended for the program, by a later one or a flush. */
 static void report(struct stream *stream, const struct fanin_request *request)
 {
@@ -73,8 +75,6 @@ enum fanin_status fanin_stream_destroy_qp(struct stream *stream)
         return FANIN_SUCCESS; /* a device that has ended writes nothing */
     return status == FANIN_PENDING ? FANIN_TIMEOUT : status;
 }
-
-#define BATCH 32
 
 static void unlink_request(struct stream *stream, const struct fanin_request *request)
 {

@@ -1,5 +1,5 @@
-/* Cuts the message of a collective into work requests. All ranks must cut alike, so the cut depends only on what all of
- * them know: collective, sizes, and flags that all give. */
+/* How the message of a collective is cut into work requests (transfer.c). All ranks must cut alike, so the cut depends
+ * only on what all of them know: collective, sizes, and flags that all give. */
 #ifndef FANIN_PLAN_H
 #define FANIN_PLAN_H
 #include "geometry.h"
@@ -49,17 +49,11 @@ uint64_t fanin_message_length(const struct message *message);
 /* Bytes that a rank brings (wants). */
 uint64_t fanin_side_length(const struct message *message, struct collective_side side, uint32_t rank);
 
-/* Bytes of a part of a message of one block. */
-uint64_t fanin_part_length(uint64_t length);
-
 /* The next run of a message; 0 after the last. Before the first, `run` is all zero. A message without bytes is one
  * empty run, like a barrier, so devices see that all ranks post it. */
 int fanin_next_run(const struct message *message, uint32_t rank, struct run *run);
 uint32_t fanin_count_runs(const struct message *message, uint32_t rank);
 
-uint32_t fanin_count_positions(const struct job_params *job_params, const struct message *message, const struct run *run);
-
-/* Digest, of 16 bits, of the arguments that must be equal on all ranks and that no packet carries. It travels in the
- * upper half of the mid, where devices compare it (record 0003 in docs/decisions). */
-uint32_t fanin_agreement(const struct message *message, uint32_t tag);
+uint32_t fanin_count_positions(const struct job_params *job_params, const struct message *message,
+                               const struct run *run);
 #endif

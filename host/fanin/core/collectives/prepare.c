@@ -3,6 +3,7 @@
 #include "collectives/stream.h"
 #include "complaint.h"
 #include "memory/rights.h"
+#include "mix.h"
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +38,8 @@ enum fanin_status fanin_request_check(const struct job_params *job_params, const
         return fanin_complain("collective %u is unknown; the last is %d", operation->collective, COLLECTIVE_COUNT - 1);
     row = &fanin_collectives[operation->collective];
     if (has_root(row) && operation->root >= job_params->ranks)
-        return fanin_complain("%s: root %u is not a rank from 0 to %u", row->name, operation->root, job_params->ranks - 1);
+        return fanin_complain("%s: root %u is not a rank from 0 to %u", row->name, operation->root,
+                              job_params->ranks - 1);
     if (operation->flags & ~known)
         return fanin_complain("%s: flags %#x have unknown bits", row->name, operation->flags);
     if (operation->reserved)
@@ -77,7 +79,18 @@ static enum fanin_status take_sizes(struct fanin_request *request, const uint64_
     return FANIN_SUCCESS;
 }
 
-void fanin_make_message(const struct job_params *job_params, const struct fanin_operation *operation, struct message *message)
+/* Bytes of a part of a message of one block. */
+static uint64_t part_length(uint64_t length)
+{
+    uint64_t part = PART_BYTES;
+
+    while (part < (length + MAX_PARTS - 1) / MAX_PARTS)
+        part *= 2;
+    return part;
+}
+
+void fanin_make_message(const struct job_params *job_params, const struct fanin_operation *operation,
+                        struct message *message)
 {
     const struct collective_row *row = &fanin_collectives[operation->collective];
     int computes = row->contributors == FANIN_CLASS_ALL;
@@ -88,7 +101,7 @@ void fanin_make_message(const struct job_params *job_params, const struct fanin_
                                 .dtype = computes ? operation->dtype : FANIN_DTYPE_U8,
                                 .blocks = row->divided ? job_params->ranks : has_blocks,
                                 .block = has_blocks ? operation->block : 0,
-                                .part = row->divided ? 0 : fanin_part_length(operation->block)};
+                                .part = row->divided ? 0 : part_length(operation->block)};
 }
 
 static void give_back(struct fanin_request *request, struct bounce_buffer **place, int quarantined)
@@ -116,7 +129,7 @@ static uint64_t part_of_blocks(const struct fanin_request *request)
     if (!request->waits || (request->flags & (FANIN_ALL_BLOCK | FANIN_EXCHANGE_SIZES)) != FANIN_ALL_BLOCK ||
         message->sizes || message->blocks < 2 || length < PART_BYTES)
         return 0;
-    part = fanin_part_length(length) / message->blocks / chunk * chunk;
+    part = part_length(length) / message->blocks / chunk * chunk;
     return part ? part : chunk;
 }
 
@@ -189,13 +202,29 @@ static enum fanin_status bounce(struct fanin_request *request)
     return buffer || destination->memory ? FANIN_SUCCESS : FANIN_NO_RESOURCES;
 }
 
+/* Digest, of 16 bits, of the arguments that must be equal on all ranks and that no packet carries. It travels in the
+ * upper half of the mid, where devices compare it (record 0003 in docs/decisions). */
+static uint32_t agreement_of(const struct message *message, uint32_t tag)
+{
+    int computes = message->row->contributors == FANIN_CLASS_ALL;
+    uint64_t digest = mix(0xcbf29ce484222325ull, (uint64_t)(message->row - fanin_collectives) << 32 | message->root);
+
+    digest = mix(digest, (uint64_t)(computes ? message->dtype : 0) << 32 | tag);
+    digest = mix(digest, (uint64_t)message->blocks << 1 | (message->sizes != NULL));
+    if (!message->sizes)
+        digest = mix(digest, message->block);
+    for (uint32_t block = 0; message->sizes && block < message->blocks; block++)
+        digest = mix(digest, message->sizes[block]);
+    return (uint32_t)(digest >> 16) & ((1u << FANIN_MID_BITS) - 1);
+}
+
 static enum fanin_status shape(struct fanin_request *request)
 {
     struct message *message = &request->message;
 
     if (fanin_message_length(message) > INT64_MAX)
         return fanin_complain("%s: the message has more than 2^63 - 1 bytes", message->row->name);
-    request->agreement = fanin_agreement(message, request->tag);
+    request->agreement = agreement_of(message, request->tag);
     if (message->row->divided)
         message->part = part_of_blocks(request);
     request->count = fanin_count_runs(message, request->stream->job_params.rank);
@@ -324,7 +353,7 @@ static enum fanin_status place_exchange(struct fanin_request *request, uint32_t 
     request->message = (struct message){.row = &fanin_collectives[gathers ? FANIN_ALLGATHER : FANIN_BROADCAST],
                                         .root = wanted->root, .dtype = FANIN_DTYPE_U8,
                                         .blocks = gathers ? ranks : 1, .block = gathers ? sizeof *sizes : length};
-    request->agreement = fanin_agreement(&request->message, request->tag + 1 + collective);
+    request->agreement = agreement_of(&request->message, request->tag + 1 + collective);
     request->count = 1;
     return FANIN_SUCCESS;
 }

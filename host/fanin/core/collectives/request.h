@@ -62,7 +62,7 @@ struct fanin_request {
     uint8_t mismatch;             /* the sizes exchanged differ from those expected here */
 
     uint8_t persistent, started, detached;
-    uint32_t locally_complete;          /* stored with release: it wants nothing and its data have been taken, so for the
+    uint32_t locally_complete;    /* stored with release: it wants nothing and its data have been taken, so for the
                                    * program it has ended */
     uint32_t done;                /* stored with release, last of all */
     uint32_t status;              /* enum fanin_status: of the first work request that failed */
@@ -75,7 +75,8 @@ struct fanin_request {
 enum fanin_status fanin_request_begin(struct fanin_request *request, struct stream *stream,
                                       const struct fanin_operation *operation, int waits);
 /* The message of an operation, as if all its blocks had `block` bytes. */
-void fanin_make_message(const struct job_params *job_params, const struct fanin_operation *operation, struct message *message);
+void fanin_make_message(const struct job_params *job_params, const struct fanin_operation *operation,
+                        struct message *message);
 /* Make the message itself, after the exchange of sizes. */
 enum fanin_status fanin_request_expand(struct fanin_request *request);
 enum fanin_status fanin_request_check(const struct job_params *job_params, const struct fanin_operation *operation);
@@ -84,8 +85,8 @@ void fanin_request_idle(struct fanin_request *request);
 /* Whether it was made from an operation of the same shape. */
 int fanin_request_fits(const struct fanin_request *request, const struct fanin_operation *operation, int waits);
 enum fanin_status fanin_request_reset(struct fanin_request *request);
-/* Give back the bounce buffers, except one with a result for the program. quarantined: the device may still write to them,
- * so the stream keeps them until the device has left the job. The caller holds the stream's lock. */
+/* Give back the bounce buffers, except one with a result for the program. quarantined: the device may still write to
+ * them, so the stream keeps them until the device has left the job. The caller holds the stream's lock. */
 void fanin_request_release(struct fanin_request *request, int quarantined);
 /* Give back the buffers that the stream keeps, after the device has left the job. */
 void fanin_return_quarantined(struct stream *stream);

@@ -2,6 +2,10 @@
  * At most as much is under way as the send queue holds, so no queue can overflow. */
 #include "collectives/stream_parts.h"
 
+#define MAX_LOCALLY_COMPLETE 128 /* requests that have ended for the program only: half a queue */
+#define MAX_LOCALLY_COMPLETE_BYTES (4u << 20)
+#define MAX_UNSIGNALED 16        /* unsignaled requests, of which one completion tells the end */
+
 /* Every post looks, so that leftovers of earlier messages are gone before message numbers wrap around. */
 static void look_for_arrival(struct stream *stream, struct fanin_request *request, struct fanin_wqe *wqe)
 {
@@ -149,7 +153,8 @@ static void post_all(struct stream *stream)
 
 static int has_room(const struct stream *stream)
 {
-    return stream->locally_complete <= MAX_LOCALLY_COMPLETE / 2 && stream->locally_complete_bytes <= MAX_LOCALLY_COMPLETE_BYTES / 2;
+    return stream->locally_complete <= MAX_LOCALLY_COMPLETE / 2 &&
+           stream->locally_complete_bytes <= MAX_LOCALLY_COMPLETE_BYTES / 2;
 }
 
 static void complete_throttled(struct stream *stream)
@@ -245,19 +250,14 @@ void fanin_stream_advance(struct stream *stream)
     pthread_mutex_unlock(&stream->lock);
 }
 
-static int holds(struct stream *stream, struct fanin_request *const *request)
-{
-    int throttled;
-
-    pthread_mutex_lock(&stream->lock);
-    throttled = *request != NULL;
-    pthread_mutex_unlock(&stream->lock);
-    return throttled;
-}
-
 int fanin_stream_has_backlog(struct stream *stream)
 {
-    return holds(stream, &stream->posting);
+    int waits;
+
+    pthread_mutex_lock(&stream->lock);
+    waits = stream->posting != NULL;
+    pthread_mutex_unlock(&stream->lock);
+    return waits;
 }
 
 void fanin_stream_reported(struct stream *stream)

@@ -20,15 +20,15 @@ struct stream {
     uint32_t stopped;             /* submits nothing more */
     uint64_t submitted;           /* requests, ever */
     uint64_t posted;              /* the same, without those after the end of the job */
-    uint32_t locally_complete;          /* requests under way that have ended for the program */
-    uint64_t locally_complete_bytes;         /* what they bring */
-    uint32_t unsignaled;              /* unsignaled requests posted since the last signaled one */
-    uint64_t last_unsignaled;         /* wr_id of the last of them */
-    struct fanin_request *throttled;   /* the oldest that may end for the program when half of those have ended */
+    uint32_t locally_complete;    /* requests under way that have ended for the program */
+    uint64_t locally_complete_bytes; /* what they bring */
+    uint32_t unsignaled;          /* unsignaled requests posted since the last signaled one */
+    uint64_t last_unsignaled;     /* wr_id of the last of them */
+    struct fanin_request *throttled; /* the oldest that may end for the program when half of those have ended */
     uint32_t unreported;          /* enum fanin_status: of the first that failed after it had ended for the program */
     uint32_t reported;            /* another failed request has told the program */
     uint32_t asked;               /* a marker that tells whether the job goes on is under way */
-    struct query *queries;    /* under way */
+    struct query *queries;        /* under way */
     struct bounce_buffer *quarantined; /* buffers of failed requests: the device may still write to them */
     struct fanin_cqe end_of_job;  /* its completion; status SUCCESS: none */
     uint64_t end_of_job_number;   /* of its request, or 0 */

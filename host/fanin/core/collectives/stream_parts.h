@@ -4,20 +4,18 @@
 #include "collectives/stream.h"
 
 #define MID_MASK ((1u << FANIN_MID_BITS) - 1)
-#define MAX_LOCALLY_COMPLETE 128    /* requests that have ended for the program only: half a queue */
-#define MAX_LOCALLY_COMPLETE_BYTES (4u << 20)
-#define MAX_UNSIGNALED 16    /* unsignaled requests, of which one completion tells the end */
-#define MARKER (1ull << 63) /* in the wr_id of a marker, beside that of the request before it */
-#define QUERY_ENTRIES 16      /* entries of the send queue kept free for them */
+#define MARKER (1ull << 63)   /* in the wr_id of a marker, beside that of the request before it */
+#define QUERY_ENTRIES 16      /* entries of the send queue kept free for queries */
 
 /* Questions about consecutive work requests under way, and their answers. */
 struct query {
-    struct query *next;         /* in its stream */
+    struct query *next;           /* in its stream */
     uint64_t first_id;            /* wr_id of the first */
     uint32_t count, answered;     /* questions; bitmap of the answers */
     struct fanin_cqe answers[QUERY_ENTRIES];
 };
 
+/* ---- stream.c ---- */
 /* Take completions, post what has waited for room, and end for the program what may end. */
 void fanin_stream_step(struct stream *stream);
 

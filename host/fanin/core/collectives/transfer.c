@@ -1,11 +1,17 @@
 /* How a request becomes work requests: its runs of blocks and segments, and its data on their way to and from devices.
  * The parts of a long message use bounce buffers in turn, which stay in the caches: parts are copied in and out while
  * the device works on others. Record 0013 (docs/decisions) says why in parts, and why one buffer serves both sides. */
-#include "collectives/plan.h"
 #include "collectives/stream.h"
-#include "mix.h"
 #include <stddef.h>
 #include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#define SIGNAL_INTERVAL 64 /* work requests: completions must tell when the queue has room */
+#define LONG_IN_PLACE (32u << 20) /* bytes: longer data have left the caches before results come */
+
+/* ---- The runs of a message ---- */
 
 static uint64_t divide_up(uint64_t dividend, uint64_t divisor)
 {
@@ -52,15 +58,6 @@ uint64_t fanin_side_length(const struct message *message, struct collective_side
     if (!side.own)
         return fanin_message_length(message);
     return message->sizes ? message->sizes[rank] : message->block;
-}
-
-uint64_t fanin_part_length(uint64_t length)
-{
-    uint64_t part = PART_BYTES;
-
-    while (part < divide_up(length, MAX_PARTS))
-        part *= 2;
-    return part;
 }
 
 static struct run even_run(const struct message *message, uint32_t rank, uint32_t number)
@@ -120,6 +117,8 @@ uint32_t fanin_count_runs(const struct message *message, uint32_t rank)
     return count;
 }
 
+/* ---- The work request ---- */
+
 /* The blocks of a run that a rank brings (wants), and their offset in its memory. */
 struct piece {
     uint32_t first, blocks;
@@ -142,7 +141,8 @@ static uint32_t segment_length(const struct job_params *job_params, const struct
     return fanin_segment_bytes(job_params->chunk, wide, message->op, message->dtype);
 }
 
-uint32_t fanin_count_positions(const struct job_params *job_params, const struct message *message, const struct run *run)
+uint32_t fanin_count_positions(const struct job_params *job_params, const struct message *message,
+                               const struct run *run)
 {
     uint64_t segment = segment_length(job_params, message);
 
@@ -160,9 +160,10 @@ static void write_request(const struct job_params *job_params, const struct mess
 
     *wqe = (struct fanin_wqe){
         .opcode = FANIN_WQE_COLLECTIVE, .op = (uint8_t)message->op, .dtype = (uint8_t)message->dtype,
-        .contributors = row->contributors, .route = (uint8_t)job_params->route, .address_count = 1, .jid = job_params->jid,
-        .node_bitmap = job_params->node_bitmap, .rank_bitmap = job_params->rank_bitmap, .length = run->length,
-        .block = run->block, .chunk = job_params->chunk, .segments = fanin_count_positions(job_params, message, run),
+        .contributors = row->contributors, .route = (uint8_t)job_params->route, .address_count = 1,
+        .jid = job_params->jid, .node_bitmap = job_params->node_bitmap, .rank_bitmap = job_params->rank_bitmap,
+        .length = run->length, .block = run->block, .chunk = job_params->chunk,
+        .segments = fanin_count_positions(job_params, message, run),
         .address = {.destination = destination.offset, .destination_first = destination.first,
                     .destination_blocks = destination.blocks, .source_first = source.first,
                     .source_blocks = source.blocks, .source = source.offset}};
@@ -173,26 +174,7 @@ static void write_request(const struct job_params *job_params, const struct mess
     }
 }
 
-uint32_t fanin_agreement(const struct message *message, uint32_t tag)
-{
-    int computes = message->row->contributors == FANIN_CLASS_ALL;
-    uint64_t digest = mix(0xcbf29ce484222325ull, (uint64_t)(message->row - fanin_collectives) << 32 | message->root);
-
-    digest = mix(digest, (uint64_t)(computes ? message->dtype : 0) << 32 | tag);
-    digest = mix(digest, (uint64_t)message->blocks << 1 | (message->sizes != NULL));
-    if (!message->sizes)
-        digest = mix(digest, message->block);
-    for (uint32_t block = 0; message->sizes && block < message->blocks; block++)
-        digest = mix(digest, message->sizes[block]);
-    return (uint32_t)(digest >> 16) & ((1u << FANIN_MID_BITS) - 1);
-}
-
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-
-#define SIGNAL_INTERVAL 64 /* work requests: completions must tell when the queue has room */
-#define LONG_IN_PLACE (32u << 20) /* bytes: longer data have left the caches before results come */
+/* ---- Data out ---- */
 
 /* Where a side of a part lies in its bounce buffer: blocks in the order of the ranks, data and result in the same
  * bytes. */
@@ -312,6 +294,8 @@ int fanin_request_load(struct fanin_request *request, struct run *run, struct fa
     return 1;
 }
 
+/* ---- Results in ---- */
+
 /* Copy past the caches, which would read each line from memory before it is written. */
 static void copy_beyond(uint8_t *to, const uint8_t *from, uint64_t length)
 {
@@ -365,6 +349,8 @@ void fanin_request_store(struct fanin_request *request, uint32_t number)
         memcpy(destination->memory, destination->buffer->address, destination->length);
 }
 
+/* ---- What the stream asks of a request ---- */
+
 /* Whether the data are inline, or in registered memory of the library, once all is posted. */
 static int is_injected(const struct fanin_request *request)
 {
@@ -403,5 +389,6 @@ int fanin_request_copies_results(const struct fanin_request *request)
 {
     if (request->arrived)
         return 0;
-    return request->destination.way == MODE_BOUNCED || request->destination.way == MODE_PIPELINED || request->wanted.row;
+    return request->destination.way == MODE_BOUNCED || request->destination.way == MODE_PIPELINED ||
+           request->wanted.row;
 }

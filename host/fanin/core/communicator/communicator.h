@@ -43,15 +43,13 @@ enum fanin_status fanin_await_lease(struct fanin_communicator *communicator, str
 enum fanin_status fanin_withdraw(struct fanin_communicator *communicator);
 void fanin_leave_job(struct fanin_communicator *communicator, uint32_t timeout_ms);
 
-/* ---- join.c ---- */
-
 /* ---- agreement.c ---- */
 /* Begin to agree with the other survivors of `lost` on the members of the new job. After a failure the caller calls
  * fanin_abandon. */
 enum fanin_status fanin_begin_agreement(struct fanin_communicator *communicator, struct fanin_communicator *lost,
                                         uint32_t timeout_ms);
-/* Advance an agreement for at most `timeout_ms`. FANIN_PENDING: not reached yet, or the survivors' job is being joined.
- * */
+/* Advance an agreement for at most `timeout_ms`. FANIN_PENDING: not reached yet, or the survivors' job is being
+ * joined. */
 enum fanin_status fanin_agree(struct fanin_communicator *communicator, uint32_t timeout_ms);
 void fanin_end_agreement(struct fanin_communicator *communicator);
 
@@ -60,7 +58,6 @@ void fanin_free_request(struct fanin_request *request);
 
 /* ---- registry.c ---- */
 void fanin_register_communicator(struct fanin_communicator *communicator);
-void fanin_unregister_communicator(struct fanin_communicator *communicator);
 void fanin_hold(struct fanin_communicator *communicator);
 void fanin_release(struct fanin_communicator *communicator);
 /* Whether all requests of a connection that have ended for the program have ended. */

@@ -1,6 +1,5 @@
-/* Jobs that follow from another: split, dup, shrink and grow, and how their ranks join.
- * Every rank computes the same description by itself. Id and key of a job that gains members are derived from the old
- * one: a lost process that comes back knows neither. Record 0098 (docs/decisions) says why newcomers are invited. */
+/* How a rank joins a job, and jobs made from another: dup, split, shrink and grow. Every rank computes the same
+ * description by itself. Survivors of a job agree on the new one before they join it. */
 #include "communicator/communicator.h"
 #include "complaint.h"
 #include "geometry.h"
@@ -9,6 +8,8 @@
 #include <stdlib.h>
 
 #define AWAIT_MS 5 /* between two looks at the other communicators */
+
+/* ---- Join ---- */
 
 enum fanin_status fanin_finish_join(struct fanin_communicator *communicator, struct fanin_join_reply *reply,
                                     uint32_t timeout_ms)
@@ -69,6 +70,8 @@ enum fanin_status fanin_join(struct fanin_context *context, const struct fanin_j
     return status == FANIN_SUCCESS ? await_join(communicator, timeout_ms, joined) : status;
 }
 
+/* ---- Dup ---- */
+
 enum fanin_status fanin_begin_dup(struct fanin_communicator *communicator, uint32_t slots,
                                   struct fanin_communicator **made)
 {
@@ -88,6 +91,8 @@ enum fanin_status fanin_dup(struct fanin_communicator *communicator, uint32_t sl
 
     return status == FANIN_SUCCESS ? await_join(begun, timeout_ms, made) : status;
 }
+
+/* ---- Split ---- */
 
 static int is_before(const struct fanin_choice *choices, uint32_t one, uint32_t other)
 {
@@ -157,6 +162,8 @@ enum fanin_status fanin_split(struct fanin_communicator *communicator, int64_t c
     return status;
 }
 
+/* ---- Shrink ---- */
+
 enum fanin_status fanin_begin_shrink(struct fanin_communicator *lost, uint32_t timeout_ms,
                                      struct fanin_communicator **made)
 {
@@ -184,6 +191,9 @@ enum fanin_status fanin_shrink(struct fanin_communicator *communicator, uint32_t
 
     return status == FANIN_SUCCESS ? await_join(begun, UINT32_MAX, made) : status;
 }
+
+/* ---- Grow: id and key are derived from the old job, so a lost process that comes back knows neither. Record 0098
+ * (docs/decisions) says why newcomers are invited. ---- */
 
 /* Put each newcomer at its rank, and mark the rank as taken. */
 static enum fanin_status place_newcomers(const struct fanin_newcomer *newcomers, uint32_t count, uint32_t ranks,

@@ -15,27 +15,7 @@ void fanin_register_communicator(struct fanin_communicator *communicator)
     pthread_mutex_unlock(&lock);
 }
 
-void fanin_hold(struct fanin_communicator *communicator)
-{
-    __atomic_add_fetch(&communicator->references, 1, __ATOMIC_RELAXED);
-}
-
-void fanin_release(struct fanin_communicator *communicator)
-{
-    if (__atomic_sub_fetch(&communicator->references, 1, __ATOMIC_ACQ_REL))
-        return;
-    fanin_unregister_communicator(communicator);
-    pthread_mutex_destroy(&communicator->stream.lock);
-    free((void *)communicator->job.places);
-    while (communicator->unused) {
-        struct fanin_request *request = communicator->unused;
-        communicator->unused = request->next;
-        free(request);
-    }
-    free(communicator);
-}
-
-void fanin_unregister_communicator(struct fanin_communicator *communicator)
+static void unregister(struct fanin_communicator *communicator)
 {
     struct fanin_communicator **link = &communicators;
 
@@ -45,6 +25,26 @@ void fanin_unregister_communicator(struct fanin_communicator *communicator)
     if (*link)
         *link = communicator->next;
     pthread_mutex_unlock(&lock);
+}
+
+void fanin_hold(struct fanin_communicator *communicator)
+{
+    __atomic_add_fetch(&communicator->references, 1, __ATOMIC_RELAXED);
+}
+
+void fanin_release(struct fanin_communicator *communicator)
+{
+    if (__atomic_sub_fetch(&communicator->references, 1, __ATOMIC_ACQ_REL))
+        return;
+    unregister(communicator);
+    pthread_mutex_destroy(&communicator->stream.lock);
+    free((void *)communicator->job.places);
+    while (communicator->unused) {
+        struct fanin_request *request = communicator->unused;
+        communicator->unused = request->next;
+        free(request);
+    }
+    free(communicator);
 }
 
 void fanin_forget_communicators(const struct fanin_context *context, int inherited)

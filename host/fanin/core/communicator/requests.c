@@ -1,16 +1,17 @@
-/* Calls of a communicator: a request is made, submitted, and waited for; the forms for common calls.
+/* Calls of a communicator: a request is made, submitted, and waited for; short forms for common calls.
  * Record 0040 (docs/decisions) says why in C. */
 #include "communicator/communicator.h"
 #include "complaint.h"
-#include "fanin.h"
 #include "job/naming.h"
 #include <stdlib.h>
 
 #define NOT_UNDER_WAY "the request has not been started, or its device has been closed"
-#define MAX_TRIES 4      /* unused requests that are searched for the same shape */
+#define MAX_TRIES 4               /* unused requests that are searched for the same shape */
 #define MAX_UNUSED FANIN_SQ_DEPTH /* as many as can be under way */
-#define WAIT_MS 60000     /* one round of a wait without limit */
-#define BACKLOG_POLL_MS 2   /* between looks at the other communicators, while one of them waits for room */
+#define WAIT_MS 60000             /* one round of a wait without limit */
+#define BACKLOG_POLL_MS 2         /* between looks at the other communicators, while one of them waits for room */
+
+/* ---- Unused requests ---- */
 
 static void push(struct fanin_communicator *communicator, struct fanin_request *first, struct fanin_request *last)
 {
@@ -63,6 +64,8 @@ void fanin_free_request(struct fanin_request *request)
     }
     fanin_release(communicator);
 }
+
+/* ---- Start ---- */
 
 static enum fanin_status make(struct fanin_communicator *communicator, const struct fanin_operation *operation,
                               int waits, struct fanin_request **made)
@@ -157,6 +160,8 @@ enum fanin_status fanin_restart(struct fanin_request *request)
     return status;
 }
 
+/* ---- Wait ---- */
+
 static enum fanin_status outcome(const struct fanin_request *request)
 {
     if (!is_done(request))
@@ -226,6 +231,8 @@ enum fanin_status fanin_call(struct fanin_communicator *communicator, const stru
     return status;
 }
 
+/* ---- Progress, failure, result, end ---- */
+
 enum fanin_status fanin_query(struct fanin_request *request, struct fanin_request_progress *progress)
 {
     if (!request->started || (!is_done(request) && !request->stream->context))
@@ -291,6 +298,8 @@ uint64_t fanin_segments_of(struct fanin_communicator *communicator, const struct
         segments += fanin_count_positions(job_params, &message, &run);
     return segments;
 }
+
+/* ---- Short forms: blocking collectives of equal parts, without time limits ---- */
 
 static enum fanin_status computed(struct fanin_communicator *communicator, enum fanin_collective collective,
                                   const void *source, void *destination, uint64_t count, enum fanin_dtype dtype,

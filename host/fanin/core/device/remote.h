@@ -20,7 +20,7 @@ void fanin_remote_take(struct fanin_context *context);
 /* Tell the device from time to time how far a completion ring has been emptied. */
 void fanin_remote_consumed(struct fanin_context *context, uint32_t cq, struct fanin_ring *ring);
 
-/* ---- stream.c: as transport.c, over TCP ---- */
+/* ---- tcp.c: as transport.c, over TCP ---- */
 enum fanin_status fanin_tcp_connect(int *descriptor, const char *host, const char *port);
 uint32_t fanin_tcp_own_address(int descriptor);
 enum fanin_status fanin_tcp_send(int descriptor, const void *message, size_t size);

@@ -18,16 +18,19 @@ from fanin_tools.fabric.lifecycle import Running
 from fanin_tools.fabric.processes import ProcessIdentity, send_signal, wait_until_gone
 from fanin_wire.fields import UDP_PORT
 
+NODES = 3
+DETECTION_SECONDS = 1.0
+BRIEF_SECONDS = DETECTION_SECONDS / 5
+LOSSES = (10, 50, 200)  # per mille
 END_SECONDS = 10.0
 POLL_SECONDS = 0.01
 COMMAND_SECONDS = 20.0
 HOOKS = {"arriving": "input", "leaving": "output"}  # hooks of nftables
 TABLE = "fanin_loss"
-NODES = 3
-DETECTION_SECONDS = 1.0
-BRIEF_SECONDS = DETECTION_SECONDS / 5
-LOSSES = (10, 50, 200)  # per mille
 Inject = Callable[[Running, Random], contextlib.AbstractContextManager[str | None]]
+
+
+# Processes: devices of a fabric or ranks, killed or stopped for a time
 
 
 def process_of(running: Running, device: str) -> ProcessIdentity:
@@ -87,6 +90,9 @@ def _state(process: ProcessIdentity) -> str:
 
 def open_descriptors(process: ProcessIdentity) -> int:
     return len(list(Path(f"/proc/{process.pid}/fd").iterdir()))
+
+
+# Links of a fabric in namespaces: random loss of single packets, and links that go down
 
 
 def inside(fabric: Fabric, host: str, *command: str, text: str | None = None) -> str:
@@ -165,6 +171,9 @@ def link_down(fabric: Fabric, device: str) -> Iterator[None]:
             undo.callback(inside, fabric, host, "ip", "link", "set", "dev", name, "up")
             inside(fabric, host, "ip", "link", "set", "dev", name, "down")
         yield
+
+
+# The kinds
 
 
 @dataclass(frozen=True)

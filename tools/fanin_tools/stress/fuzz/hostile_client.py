@@ -1,6 +1,6 @@
 """A client of a device that breaks all rules: in messages, descriptors, rings and requests.
 
-Members come from the dtypes of `fanin_wire.abi`, so a new member needs no change here.
+Members of records come from the dtypes of `fanin_wire.abi`, so a new member needs no change here.
 """
 
 import contextlib
@@ -20,7 +20,12 @@ from fanin_tools.stress.tally import Tally, Work
 from fanin_wire import abi
 from fanin_wire.abi import Access, MessageType
 
+REPLY_SECONDS = 20.0  # a running device replies within this time
+HOSTILE_REPLY_SECONDS = 0.2  # for a client that attacks
+REPLY_BYTES = 1 << 18
 PAGE = 4096
+LENGTH = 4 * PAGE
+READ_WRITE = int(Access["READ"] | Access["WRITE"])
 BOUNDARY_VALUES = (
     0,
     1,
@@ -40,12 +45,17 @@ BOUNDARY_VALUES = (
     1 << 47,
     1 << 63,
 )
-REPLY_SECONDS = 20.0  # a running device replies within this time
-HOSTILE_REPLY_SECONDS = 0.2  # for a client that attacks
-REPLY_BYTES = 1 << 18
-LENGTH = 4 * PAGE
-READ_WRITE = int(Access["READ"] | Access["WRITE"])
-REQUESTS = {"ATTACH": abi.MESSAGE, "STATUS": abi.MESSAGE, "REGISTER": abi.REGISTER, "DEREGISTER": abi.REGISTER}
+REQUESTS = {
+    **dict.fromkeys(("ATTACH", "STATUS"), abi.MESSAGE),
+    **dict.fromkeys(("REGISTER", "DEREGISTER"), abi.REGISTER),
+    **dict.fromkeys(("CREATE_CQ", "CREATE_QP", "DESTROY_QP", "DESTROY_CQ", "LEAVE"), abi.QUEUE),
+    "JOIN": abi.JOIN,
+    **dict.fromkeys(("CREATE_ORDINARY_QP", "DESTROY_ORDINARY_QP"), abi.ORDINARY_QP),
+    **dict.fromkeys(("MODIFY_ORDINARY_QP", "QUERY_ORDINARY_QP"), abi.QP_ATTRIBUTES),
+}
+
+
+# Descriptors of every kind that a client can pass to a device
 
 
 def memfd(seals: int = fcntl.F_SEAL_SHRINK, length: int = 4 * PAGE, flags: int = 0) -> int:
@@ -101,6 +111,9 @@ def opened(kinds: list[str]) -> Iterator[list[int]]:
             os.close(descriptor)
 
 
+# Records with a few corrupt members
+
+
 def members(dtype: np.dtype, start: int = 0) -> list[tuple[int, int]]:
     """(offset, bytes) of every number in a dtype, also in nested records and arrays."""
     if dtype.subdtype:
@@ -132,12 +145,6 @@ def corrupt(random: Random, record: np.ndarray, most: int = 3) -> np.ndarray:
     return np.frombuffer(bytes(data), record.dtype, count=1).copy()
 
 
-REQUESTS |= dict.fromkeys(("CREATE_CQ", "CREATE_QP", "DESTROY_QP", "DESTROY_CQ", "LEAVE"), abi.QUEUE)
-REQUESTS |= {"JOIN": abi.JOIN}
-REQUESTS |= dict.fromkeys(("CREATE_ORDINARY_QP", "DESTROY_ORDINARY_QP"), abi.ORDINARY_QP)
-REQUESTS |= dict.fromkeys(("MODIFY_ORDINARY_QP", "QUERY_ORDINARY_QP"), abi.QP_ATTRIBUTES)
-
-
 def message(kind: str, tag: int = 1, **values: int) -> np.ndarray:
     """A valid request. values: members of its record."""
     record = np.zeros(1, REQUESTS[kind])
@@ -163,6 +170,9 @@ def collective(jid: int, lkey: int, address: int) -> np.ndarray:
     wqe["source_lkey"] = wqe["destination_lkey"] = lkey
     wqe["address"][0] = (address, 0, 1, 0, 1, address)
     return wqe
+
+
+# The client
 
 
 class HostileClient:
