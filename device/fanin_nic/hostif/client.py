@@ -201,7 +201,7 @@ class Client:
         return record.tobytes()
 
     def _arrivals(self, qp: int) -> int:
-        """Address of the ring for early data; 0: none."""
+        """Address of the ring for data ahead; 0: none."""
         return self.region.arrival_ring(qp)
 
     def _destroy_qp(self, record: np.void, _descriptors: list[int]) -> bytes:

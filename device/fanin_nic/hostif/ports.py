@@ -49,7 +49,7 @@ class EnginePort(Protocol):
         """Forget a region, which the engine does not use after the return."""
 
     def create_queue(self, client: int, qp: int, cq: int, sq_address: int, cq_address: int, aq_address: int = 0) -> int:
-        """Serve the send ring at `sq_address`, with completions to the ring at `cq_address`, and early data to the
+        """Serve the send ring at `sq_address`, with completions to the ring at `cq_address`, and data ahead to the
         arrival ring at `aq_address` (0: none); returns the index of the queue."""
 
     def destroy_queue(self, queue: int, flush: bool = False) -> None:

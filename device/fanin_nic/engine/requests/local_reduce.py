@@ -100,7 +100,7 @@ def is_same_segment(one, one_read, other, other_read):
 
 @internal
 def is_short(job, request):
-    """Whether a message is one short segment, as all that arrive early must be."""
+    """Whether a message is one short segment, as all data ahead of the result must be."""
     most = arrival_limit(job) if request.contributors == ContributorClass.ONE else SHORT_BYTES
     return request.count == 1 and request.length <= most
 

@@ -19,7 +19,7 @@ QUEUES = 32  # of a kind: both sides register their rings, which pins them
 
 
 class RemoteClient(Client):
-    """One client over RDMA: no ordinary traffic, process memory or early data. request: abi.ATTACH_RDMA."""
+    """One client over RDMA: no ordinary traffic, process memory or data ahead. request: abi.ATTACH_RDMA."""
 
     def __init__(
         self, index: int, engine: EnginePort, offered: DeviceLimits, device: VerbsDevice, request: np.void
