@@ -50,7 +50,7 @@ help:
 	@echo "make wheel   a wheel in dist, installed into a bare environment, which runs a demonstration"
 	@echo "make conform the conformance suite against switches and NICs, in process and over UDP"
 	@echo "make matrix  every collective x shape x op x type x size against numpy (minutes; MATRIX_FLAGS)"
-	@echo "make models  every search of the models and the engine, state by state (minutes; needs spin); writes their tables"
+	@echo "make models  every search of the models and the engine, state by state (minutes; needs spin)"
 	@echo "make rdma    RDMA against the kernel's RoCE in a virtual machine, ranks over RDMA: every case (minutes; Debian)"
 	@echo "make rdma-kills  kills of ranks over RDMA and of their devices, KILLS=100, by a seed (FANIN_TEST_RDMA_SEED sets it)"
 	@echo "make arm     on emulated Arm: driver, device code, tests, a demonstration, ranks of x86 on it (minutes; Debian; ARM_FLAGS)"

@@ -190,10 +190,11 @@ def _use_of(node: ast.AST) -> tuple[str, str] | None:
     return None
 
 
-def _imported_from_elsewhere(tree: ast.Module) -> set[str]:
-    """Names that a module imports, but not from where the functions are made: another function may be an `exchange`."""
+def _others(tree: ast.Module) -> set[str]:
+    """Functions of a module, and names that it imports from elsewhere: another function may be an `exchange`."""
     made_here = {name.removesuffix(".py") for name in MADE_HERE}
-    return {
+    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    return own | {
         name.name
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[-1] not in made_here
@@ -208,7 +209,7 @@ def uses_of_python() -> set[Use]:
         tree = ast.parse(path.read_text())
         if path.name in MADE_HERE:
             continue
-        others = _imported_from_elsewhere(tree)
+        others = _others(tree)
         for function, node in _nodes(tree):
             use = _use_of(node)
             if use is not None and not (isinstance(node, ast.Call) and _name(node.func) in others):

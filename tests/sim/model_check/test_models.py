@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from fanin_sim.model_check.instances import INSTANCES
-from tests.sim.model_check.models import MODELS, PAGES, RUNS, SOUND, ModelFailed, Run, check, missing_tools, outcome
+from tests.sim.model_check.models import MODELS, RUNS, SOUND, ModelFailed, Run, check, missing_tools, outcome
 
 QUICK = [run for run in RUNS if run.quick]
 
@@ -52,12 +51,3 @@ def test_every_barrier_has_a_fault(model: str, count: int) -> None:
     assert len(barriers) == count
     faults = {word for run in RUNS if run.model == model and run.result != SOUND for word in run.definitions.split()}
     assert {f"{barrier}=0" for barrier in barriers} <= faults
-
-
-def test_pages_have_every_search() -> None:
-    """`python -m tests.sim.model_check.models` makes the tables of the pages."""
-    models, instances = (PAGES[table].read_text() for table in ("spin", "explorer"))
-    for run in RUNS:
-        assert f"| {run.model} | {run.definitions} | " in models, title(run)
-    for name in INSTANCES:
-        assert f"| {name} | " in instances, name
