@@ -26,6 +26,23 @@ Instructions = Callable[[ir.IRBuilder, ir.Value], ir.Value]
 BITS = {8: types.uint8, 16: types.uint16}  # storage of the elements, by width
 
 
+class Format(NamedTuple):
+    """A floating-point format by its bits: the integer of its width, infinity, the canonical NaN."""
+
+    integer: types.Type
+    infinity: int
+    nan: int
+
+
+F32 = Format(types.int32, 0x7F800000, 0x7FC00000)
+F64 = Format(types.int64, 0x7FF0000000000000, 0x7FF8000000000000)
+F16 = Format(types.int16, 0x7C00, 0x7E00)
+BF16 = Format(types.int16, 0x7F80, 0x7FC0)
+
+
+# f16 and bf16 to f32 and back
+
+
 def has_f16(context) -> bool:
     """Whether the target processor converts f16."""
     triple, _, features = context.codegen().magic_tuple()
@@ -97,18 +114,7 @@ f16_of_f32 = conversion(
 )
 
 
-class Format(NamedTuple):
-    """A floating-point format by its bits: the integer of its width, infinity, the canonical NaN."""
-
-    integer: types.Type
-    infinity: int
-    nan: int
-
-
-F32 = Format(types.int32, 0x7F800000, 0x7FC00000)
-F64 = Format(types.int64, 0x7FF0000000000000, 0x7FF8000000000000)
-FLOATS = {DType.F32: (types.float32, F32), DType.F64: (types.float64, F64)}
-COMPLEX = {DType.C64: types.float32, DType.C128: types.float64}
+# Kernels of floats and complex types
 
 
 def _sum(accumulator, data, count):
@@ -163,6 +169,8 @@ def extreme(form: Format, largest: bool):
 
 DIVIDE_F32 = Kernel(_divide(types.float32), types.float32, types.int64)
 DIVIDE_F64 = Kernel(_divide(types.float64), types.float64, types.int64)
+FLOATS = {DType.F32: (types.float32, F32), DType.F64: (types.float64, F64)}
+COMPLEX = {DType.C64: types.float32, DType.C128: types.float64}
 
 
 def float_kernels(finish: int) -> dict[tuple[int, int], Kernel]:
@@ -178,8 +186,7 @@ def float_kernels(finish: int) -> dict[tuple[int, int], Kernel]:
     return kernels
 
 
-F16 = Format(types.int16, 0x7C00, 0x7E00)
-BF16 = Format(types.int16, 0x7F80, 0x7FC0)
+# Kernels of small floats
 
 
 def _small_sum(widen):

@@ -55,113 +55,6 @@ MAX_SEGMENTS = U64(0x3FFFFFFF)  # of one message: far from the wrap of positions
 
 
 @internal
-def find_region(e, client, lkey, address, length, access):
-    """1 + row of the region that allows this access; 0: wrong key, bounds or rights."""
-    for index in range(e.regions):
-        region = region_at(e, index)
-        if region.client == client + 1 and region.lkey == lkey:
-            inside = address >= region.start and U64(length) <= region.length
-            inside = inside and address - region.start <= region.length - U64(length)
-            return index + 1 if inside and region.access & access == access else 0
-    return 0
-
-
-@internal
-def translate(e, region, address):
-    """Device address of a client's address: in the mapping of the region; unmapped, the address itself."""
-    if region.mapped == ZERO:
-        return address
-    return region.mapped + (address - region.start)
-
-
-@internal
-def process_of(region, client):
-    """0 if the region is mapped, else 1 + the client whose memory it is, here or by RDMA."""
-    return client + 1 if region.mapped == ZERO else MAPPED
-
-
-@internal
-def add_region(e, client, lkey, start, length, access, mapped):
-    """False: the table is full, or the client has the key already."""
-    free = -1
-    for index in range(e.regions):
-        region = region_at(e, index)
-        if region.client == client + 1 and region.lkey == lkey:
-            return False
-        if region.client == 0 and free < 0:
-            free = index
-    if free < 0:
-        return False
-    region = region_at(e, free)
-    region.client = client + 1
-    region.lkey = lkey
-    region.start = start
-    region.length = length
-    region.access = access
-    region.mapped = mapped
-    return True
-
-
-@internal
-def remove_region(e, client, lkey):
-    """False: the client has no such region."""
-    for index in range(e.regions):
-        region = region_at(e, index)
-        if region.client == client + 1 and region.lkey == lkey:
-            region.client = 0
-            region.mapped = ZERO
-            return True
-    return False
-
-
-@internal
-def find_message(e, queue_index, mid):
-    """1 + counter of the outstanding request of a message; 0 if none."""
-    queue = queue_at(e, queue_index)
-    for offset in range(U64(queue.tail - queue.head) & U64(0xFFFFFFFF)):
-        if request_at(e, request_index(e, queue_index, queue.head + offset)).mid == mid:
-            return U64((queue.head + offset) & 0xFFFFFFFF) + U64(1)
-    return U64(0)
-
-
-@internal
-def ask_above(e, job, slot):
-    """No missing member is known: PROBE the device above, so that the next query can name one."""
-    if awaits_answer(slot) and not slot.unacked and slot.retries == 0 and job.state == JobState.ACTIVE:
-        probe_above(e, job, slot)
-        back_off(e, job, slot)
-
-
-@internal
-def answer_query(e, queue_index, wqe):
-    """Append one completion: PENDING with positions done and members missing; SUCCESS for a message not in flight."""
-    queue = queue_at(e, queue_index)
-    found = find_message(e, queue_index, wqe.mid)
-    action = action_at(e, append(e, ActionKind.COMPLETE))
-    action.queue = queue_index
-    action.count = queue.qp
-    action.opcode = WqeOpcode.QUERY
-    action.wr_id = wqe.wr_id
-    action.mid = wqe.mid
-    action.status = Status.SUCCESS
-    if queue.job:
-        action.jid = job_at(e, queue.job - 1).jid
-    if found and queue.job:
-        request = request_at(e, request_index(e, queue_index, found - U64(1)))
-        action.status = Status.PENDING
-        action.position = request.done
-        action.byte_length = bytes_of(request, request.done)
-        job = job_at(e, queue.job - 1)
-        begun = distance(job.base, request.first) > 0
-        position = job.base if begun else request.first
-        scope, missing = missing_for_position(e, job, position)
-        if missing == U64(0):
-            ask_above(e, job, slot_at(e, slot_index(job, first_begun_position(e, job, position))))
-        action.missing_kind = scope
-        action.missing = missing
-
-
-@internal
 def can_post(e, queue_index):
     """Whether a queue has room for one more request."""
     queue = queue_at(e, queue_index)
@@ -345,3 +238,116 @@ def drain(e, queue_index, budget):
         return False
     flush(e, queue_index, job.status, job.missing_kind, U64(job.missing), budget)
     return True
+
+
+# QUERY
+
+
+@internal
+def answer_query(e, queue_index, wqe):
+    """Append one completion: PENDING with positions done and members missing; SUCCESS for a message not in flight."""
+    queue = queue_at(e, queue_index)
+    found = find_message(e, queue_index, wqe.mid)
+    action = action_at(e, append(e, ActionKind.COMPLETE))
+    action.queue = queue_index
+    action.count = queue.qp
+    action.opcode = WqeOpcode.QUERY
+    action.wr_id = wqe.wr_id
+    action.mid = wqe.mid
+    action.status = Status.SUCCESS
+    if queue.job:
+        action.jid = job_at(e, queue.job - 1).jid
+    if found and queue.job:
+        request = request_at(e, request_index(e, queue_index, found - U64(1)))
+        action.status = Status.PENDING
+        action.position = request.done
+        action.byte_length = bytes_of(request, request.done)
+        job = job_at(e, queue.job - 1)
+        begun = distance(job.base, request.first) > 0
+        position = job.base if begun else request.first
+        scope, missing = missing_for_position(e, job, position)
+        if missing == U64(0):
+            ask_above(e, job, slot_at(e, slot_index(job, first_begun_position(e, job, position))))
+        action.missing_kind = scope
+        action.missing = missing
+
+
+@internal
+def find_message(e, queue_index, mid):
+    """1 + counter of the outstanding request of a message; 0 if none."""
+    queue = queue_at(e, queue_index)
+    for offset in range(U64(queue.tail - queue.head) & U64(0xFFFFFFFF)):
+        if request_at(e, request_index(e, queue_index, queue.head + offset)).mid == mid:
+            return U64((queue.head + offset) & 0xFFFFFFFF) + U64(1)
+    return U64(0)
+
+
+@internal
+def ask_above(e, job, slot):
+    """No missing member is known: PROBE the device above, so that the next query can name one."""
+    if awaits_answer(slot) and not slot.unacked and slot.retries == 0 and job.state == JobState.ACTIVE:
+        probe_above(e, job, slot)
+        back_off(e, job, slot)
+
+
+# Memory regions
+
+
+@internal
+def find_region(e, client, lkey, address, length, access):
+    """1 + row of the region that allows this access; 0: wrong key, bounds or rights."""
+    for index in range(e.regions):
+        region = region_at(e, index)
+        if region.client == client + 1 and region.lkey == lkey:
+            inside = address >= region.start and U64(length) <= region.length
+            inside = inside and address - region.start <= region.length - U64(length)
+            return index + 1 if inside and region.access & access == access else 0
+    return 0
+
+
+@internal
+def translate(e, region, address):
+    """Device address of a client's address: in the mapping of the region; unmapped, the address itself."""
+    if region.mapped == ZERO:
+        return address
+    return region.mapped + (address - region.start)
+
+
+@internal
+def process_of(region, client):
+    """0 if the region is mapped, else 1 + the client whose memory it is, here or by RDMA."""
+    return client + 1 if region.mapped == ZERO else MAPPED
+
+
+@internal
+def add_region(e, client, lkey, start, length, access, mapped):
+    """False: the table is full, or the client has the key already."""
+    free = -1
+    for index in range(e.regions):
+        region = region_at(e, index)
+        if region.client == client + 1 and region.lkey == lkey:
+            return False
+        if region.client == 0 and free < 0:
+            free = index
+    if free < 0:
+        return False
+    region = region_at(e, free)
+    region.client = client + 1
+    region.lkey = lkey
+    region.start = start
+    region.length = length
+    region.access = access
+    region.mapped = mapped
+    return True
+
+
+@internal
+def remove_region(e, client, lkey):
+    """False: the client has no such region."""
+    for index in range(e.regions):
+        region = region_at(e, index)
+        if region.client == client + 1 and region.lkey == lkey:
+            region.client = 0
+            region.mapped = ZERO
+            return True
+    return False
