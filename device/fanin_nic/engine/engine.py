@@ -203,7 +203,7 @@ class Engine:
 
     @staticmethod
     def share(held: int, free: int) -> int:
-        """Rows of a table that a client with `held` of them may still take of `free` ones (`jobs.quota`)."""
+        """Rows of a table that a client with `held` of them may still take of `free` ones (`jobs.lease`)."""
         return share(held, free)
 
     @property

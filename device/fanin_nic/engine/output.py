@@ -1,15 +1,15 @@
 """What the engine asks its driver to do: packets, completions and notices, appended to the table of actions.
 
+A result may go to all children as one packet, by a multicast group. The device sends invitations: a KEEPALIVE to its
+group when a job begins, and each keep-alive interval. A child that gets one sets HEARS_GROUP in its CONTRIBUTIONs from
+then on. A position whose contributions all have the flag gets one RESULT, to the group. If the network does not carry
+the group to a child, it gets no invitation either, and each child gets its own results, as in all repairs. All devices
+that listen receive the group's packets, also outside the job, so a result goes there only if most listeners want it.
+
 A child joins with the first invitation and stays while more follow; a single loss does not matter. If several RESULTs
 in a row prove lost, and none came by the group meanwhile, it leaves until another invitation comes. Each such time
 doubles the number of invitations that it ignores first; each invitation without such a loss reduces it. Record 0025:
 why a switch learns this from its children.
-
-The device sends invitations: a KEEPALIVE to its group when a job begins, and each keep-alive interval. A child that
-gets one sets HEARS_GROUP in its CONTRIBUTIONs from then on (`multicast_membership`). A position whose contributions all
-have the flag gets one RESULT, to the group. If the network does not carry the group to a child, it gets no invitation
-either, and each child gets its own results, as in all repairs. All devices that listen receive the group's packets,
-also outside the job, so a result goes there only if most listeners want it.
 """
 
 from numba import int64, uint64

@@ -3,18 +3,19 @@
 Position p of a job uses slot p mod N. A child sends p only when it holds the result of p - W (W = N / 2). So a
 contribution of p proves that every child holds p - N, and the slot may be replaced, without a version bit or a timer.
 
+The first data are copied into the slot; later data are computed into it. Then the contributor's bit is cleared; when
+both completion bitmaps are empty, `segments.complete` goes on. A reproducible job folds its children in the order of
+their bits. Until their turn the data of a rank wait in its memory, those of a device below in a buffer of their own.
+Record 0112: why the order of the ranks is the default.
+
+Zero copy: the data of the only rank of a NIC are sent from the rank's memory. No other data are added here, and the
+rank must not change them until its request is complete. Lost data are read once more, and then copied for good. So no
+result of the request may overwrite data that may be sent again: results must go to where their own data are, or to
+memory apart from all data. If the memory of a request is deregistered, its job ends. Record 0024 has the three rules
+that keep this safe.
+
 Small floats (f16, bf16) are computed in f32: the second contribution widens the slot (its flag WIDE). The slot is
 rounded when it leaves the device or, in a job with WIDE partials, once in the completing device.
-
-No other data are added here, and the rank must not change them until its request is complete. Lost data are read once
-more, and then copied for good. So no result of the request may overwrite data that may be sent again: results must go
-to where their own data are, or to memory apart from all data. If the memory of a request is deregistered, its job ends.
-Record 0024 has the three rules that keep this safe.
-
-The first data are copied, unless they stay where they are (`zero_copy`); later data are computed into the slot. Then
-the contributor's bit is cleared; when both completion bitmaps are empty, `segments.complete` goes on. A reproducible
-job folds its children in the order of their bits. Until their turn the data of a rank wait in its memory, those of a
-device below in a buffer of their own. Record 0112: why the order of the ranks is the default.
 """
 
 from numba import int64, uint64
@@ -52,9 +53,8 @@ STALE = 0
 CURRENT = 1
 REPLACE = 2
 VIOLATION = 3
-JOB_WIDE = int(
-    JobFlag.WIDE | JobFlag.REPRODUCIBLE_SHAPE
-)  # rounding at each node would make the result depend on the shape
+# Rounding at each node would make the result depend on the shape.
+JOB_WIDE = int(JobFlag.WIDE | JobFlag.REPRODUCIBLE_SHAPE)
 ROUNDING = tuple(entry.code for entry in OPERATIONS if entry.rounds)
 WIDE_ITEM = U64(WIDE_BYTES)
 LAST_OP = int(max(Op))
@@ -331,7 +331,7 @@ def contribution_bytes(e, slot, wide):
     return U64(slot.length) // itemsize(e, slot.dtype) * WIDE_ITEM if wide else U64(slot.length)
 
 
-# Data that stay where they are
+# Zero copy
 
 
 @internal
@@ -399,7 +399,7 @@ def accumulate(e, slot, target, data, wide):
 @internal
 def convert_partial(e, job, slot, target):
     """Bring the partial of a slot into the form in which it is sent."""
-    if travels_wide(e, job, slot.op, slot.dtype, (slot.flags >> CLASS_SHIFT) & CLASS_MASK):
+    if travels_wide(e, job, slot.op, slot.dtype, contributor_class(slot.flags)):
         widen(e, slot, target)
     else:
         narrow(e, slot, target)

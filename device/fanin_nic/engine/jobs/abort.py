@@ -1,9 +1,10 @@
 """Abort: a job ends early, all neighbours learn why, and a tombstone answers late packets.
 
-A refused incarnation needs one. The member whose CONFIG was refused has given up, but a copy of that CONFIG may still
-arrive. At a device that has forgotten the refusal it would count for the member: the job would form without it, and
-fail in use. So the record in the way remembers the key that it refused last, and leaves a tombstone of that incarnation
-when freed. Only the last of several refused incarnations is protected.
+A tombstone without slots only remembers, for members yet to come, how an incarnation of a job ended. It gives way to
+any other incarnation. A refused incarnation needs one, too. The member whose CONFIG was refused has given up, but a
+copy of that CONFIG may still arrive. At a device that has forgotten the refusal it would count for the member: the job
+would form without it, and fail in use. So the record in the way remembers the key that it refused last, and leaves a
+tombstone of that incarnation when freed. Only the last of several refused incarnations is protected.
 
 Record 0021: which faults end the job, and which only a request.
 """

@@ -1,4 +1,4 @@
-"""CONFIG and LEAVE to the device above and to the next node: the packet's body, repeated until answered.
+"""CONFIG and LEAVE to the device above and to the next node, repeated until answered, and the body of a CONFIG.
 
 CONFIG, and the CONFIG_ACK(SUCCESS) that answers it, are padded to the length of the job's longest packet. So a job
 becomes active only over paths that carry its packets both ways. A path that loses only long packets looks like a device
@@ -50,7 +50,7 @@ def begin_config(e, job):
 
 @internal
 def send_config(e, job):
-    """CONFIG to the next node of a ring, or to the device above with the rest of the path. Its length: `path_mtu`."""
+    """CONFIG to the next node of a ring, or to the device above with the rest of the path."""
     index = packet(e, job, Opcode.CONFIG, job.next_address if forwards_config(job) else job.parent_address)
     header = header_at(e, index)
     body = cleared_body(e, job, CONFIG_ROW, CONFIG_SIZE + MAX_HOPS * HOP_SIZE)
@@ -139,7 +139,7 @@ def write_hop(address, device, bit, mask):
     store_u8(address + HOP_BIT, bit)
 
 
-# A CONFIG that comes
+# The body of a CONFIG from below
 
 
 @internal
@@ -213,18 +213,18 @@ def boot_id(body):
 
 @internal
 def slots(body):
-    return word(body, SLOTS)
+    return load_be32(body + SLOTS)
 
 
 @internal
 def window(body):
     """Positions in flight that the sender can take."""
-    return word(body, WINDOW)
+    return load_be32(body + WINDOW)
 
 
 @internal
 def chunk(body):
-    return word(body, CHUNK)
+    return load_be32(body + CHUNK)
 
 
 @internal
@@ -272,11 +272,6 @@ def is_ipv4(body, level):
 def hop(body, level):
     """Address of an entry of the path."""
     return body + CONFIG_SIZE + level * HOP_SIZE
-
-
-@internal
-def word(body, offset):
-    return load_be32(body + offset)
 
 
 # The proof that the path carries long packets

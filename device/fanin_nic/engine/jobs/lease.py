@@ -1,10 +1,10 @@
 """Job records, and the leases of jobs: runs of N slots of the device's pool, within the quota of their owner.
 
-A fixed share would be too small for a single owner and too large for one of many. So the share depends on what is free,
-as in the shared buffers of switches (Choudhury and Hahne, *Dynamic queue length thresholds*): an owner may hold at most
-SHARE_FACTOR times what it leaves free. A single owner gets three quarters, the next one three quarters of the rest; one
-without any may take the last. A job counts for the owner that began it until another owner joins, then for none. Record
-0043 lists what is shared so.
+No owner can take all jobs or slots of a device, so later owners still find some. A fixed share would be too small for a
+single owner and too large for one of many. So the share depends on what is free, as in the shared buffers of switches
+(Choudhury and Hahne, *Dynamic queue length thresholds*): an owner may hold at most SHARE_FACTOR times what it leaves
+free. A single owner gets three quarters, the next one three quarters of the rest; one without any may take the last. A
+job counts for the owner that began it until another owner joins, then for none. Record 0043 lists what is shared so.
 """
 
 from numba import int64
@@ -138,14 +138,14 @@ def free_slots(e, job):
 @internal
 def set_buffers(e, job):
     """Set the payload buffers of each slot. A reproducible job has one for each device below, for data that come before
-    their turn (`slots.contribution`)."""
+    their turn (`slots`)."""
     children = (job.rank_mask != ZERO) + count_bits(job.node_mask)
     job.span = quotient_up(job.chunk, e.max_chunk)
     job.buffers = job.span * (children if job.flags & REPRODUCIBLE else 1)
 
 
 @internal
-def lease(e, job, offered):
+def take_lease(e, job, offered):
     """False: not even the smallest lease is free."""
     size = grantable_slots(e, job, offered)
     if size == 0:
@@ -195,7 +195,7 @@ def end_of_lease_in(e, first, count):
 
 
 @internal
-def start(e, job, count, window):
+def start_lease(e, job, count, window):
     """The lease is agreed: `count` slots (at most those held), `window` positions in flight."""
     job.slots = min(job.slots, count)
     job.window = max(1, min(window, job.slots // 2))

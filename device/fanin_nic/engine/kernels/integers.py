@@ -1,4 +1,4 @@
-"""Kernels of the integers and of bool: arithmetic, bitwise and logical operations."""
+"""Kernels of the integers, and of bool, which is a byte: arithmetic, bitwise and logical operations."""
 
 import math
 

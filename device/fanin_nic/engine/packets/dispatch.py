@@ -1,7 +1,8 @@
 """A packet arrives: its headers are parsed, its sender is checked, and its opcode chooses the rule (steps S3 and S403).
 
-In every version the BTH and the first 32 bytes of the CETH mean the same. A device answers a CONFIG of another version
-with CONFIG_ACK, VERSION_MISMATCH, in its own version.
+Only neighbours are heard, each for the opcodes of its side; the time is noted. In every version the BTH and the first
+32 bytes of the CETH mean the same. A device answers a CONFIG of another version with CONFIG_ACK, VERSION_MISMATCH, in
+its own version.
 """
 
 from fanin_nic.engine.jobs import leave, membership
@@ -44,6 +45,8 @@ from fanin_wire.fields import FIRST_OFFLOAD_OPCODE, TRANSPORT_SIZE, WAIT_BODY, W
 WAIT_SIZE = WAIT_BODY.size
 LAST_STATUS = int(max(Status))
 NAK_INTERVAL = U64(1_000_000)  # ns
+FROM_NEXT = (Opcode.CONFIG_ACK, Opcode.LEAVE_ACK, Opcode.ABORT, Opcode.NAK, Opcode.ACK)
+FROM_PARENT = (Opcode.CONFIG_ACK, Opcode.LEAVE_ACK, Opcode.ABORT, Opcode.NAK, Opcode.RESULT, Opcode.NEED, Opcode.WAIT)
 
 
 @internal
@@ -54,7 +57,7 @@ def on_packet(e, address, length, source):
     if length < 12:
         count(e, Counter.DROP_SHORT)
     elif load_u8(address) < FIRST_OFFLOAD_OPCODE:
-        count_ordinary(e)
+        count(e, Counter.ORDINARY_PACKETS)  # step S5: this device has no queue pairs for them
     elif length < TRANSPORT_SIZE:
         count(e, Counter.DROP_SHORT)
     else:
@@ -73,12 +76,6 @@ def on_packet(e, address, length, source):
             if header.status > LAST_STATUS:  # perhaps of a later version: ranks get a known one
                 header.status = Status.ABORTED
             dispatch(e, header, U64(address) + U64(TRANSPORT_SIZE), source)
-
-
-@internal
-def count_ordinary(e):
-    """A packet of ordinary RDMA traffic (step S5). This device has no queue pairs for it."""
-    count(e, Counter.ORDINARY_PACKETS)
 
 
 @internal
@@ -140,15 +137,7 @@ def is_from_parent(job, opcode, source):
     """Whether a packet is an answer or a result of the device above."""
     if not job.has_parent or source != job.parent_address:
         return False
-    return opcode in (
-        Opcode.RESULT,
-        Opcode.NEED,
-        Opcode.WAIT,
-        Opcode.CONFIG_ACK,
-        Opcode.LEAVE_ACK,
-        Opcode.ABORT,
-        Opcode.NAK,
-    )
+    return opcode in FROM_PARENT
 
 
 @internal
@@ -156,7 +145,7 @@ def is_from_next(job, opcode, source):
     """Whether a packet is an answer of the next node of a ring."""
     if job.route != Route.RING or source != job.next_address:
         return False
-    return opcode in (Opcode.CONFIG_ACK, Opcode.LEAVE_ACK, Opcode.ABORT, Opcode.NAK, Opcode.ACK)
+    return opcode in FROM_NEXT
 
 
 @internal

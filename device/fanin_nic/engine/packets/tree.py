@@ -1,4 +1,4 @@
-"""Data packets of a tree: contributions from below, results from above, and data ahead of a result."""
+"""Data packets of a tree: contributions from below, results from above, and data ahead of a result (SPEC.md, 7.5)."""
 
 from fanin_nic.engine import slots
 from fanin_nic.engine.jobs.missing import scope_above, scope_for_below, scope_from_number_above
@@ -157,9 +157,7 @@ def send_wait(e, job, slot, header, source):
     """WAIT: others are missing. It names the child among them that was silent longest, and for how long."""
     index = reply(e, job, header, Opcode.WAIT, source)
     scope, missing = 0, U64(slot.node_missing)
-    if (
-        missing == ZERO and slot.state != SlotState.FINAL
-    ):  # all children are here: report the members that the device above waits for
+    if missing == ZERO and slot.state != SlotState.FINAL:  # the device above waits for members, no child is missing
         scope, missing = int(job.missing_kind), U64(job.missing)
     header_at(e, index).node_bitmap = missing
     oldest = most_silent(e, job, slot.node_missing)
@@ -299,9 +297,7 @@ def on_wait(e, job, header, body):
     if U64(load_be32(body + OLDEST_AGE)) * U64(1000) > e.detection:
         abort(e, job, Status.PEER_LOST, scope_above(job), bit_of(load_u8(body + OLDEST_CHILD) & 63))
         return
-    if (
-        slot.out_of_order == OutOfOrder.BY_ALL and header.node_bitmap != ZERO
-    ):  # its missing contributors have sent a later position
+    if slot.out_of_order == OutOfOrder.BY_ALL and header.node_bitmap != ZERO:  # all have sent a later position
         note_loss(e, job)
     note_wait(e, job, slot)
 
@@ -321,12 +317,12 @@ def on_result_ahead(e, job, header, payload):
     elif verdict == slots.VIOLATION or not is_in_reach(e, job, slot, header.position):
         count(e, Counter.DROP_SLOT)
     elif verdict == slots.REPLACE:
-        claim_for_data(e, job, slot, header)
-        take(e, job, slot, header, payload)
+        claim_ahead(e, job, slot, header)
+        take_ahead(e, job, slot, header, payload)
     elif slot.state == SlotState.FINAL or slot.state == SlotState.DONE or slot.flags & Flag.HAS_DATA:
         count(e, Counter.DROP_DUPLICATE)
     elif matches(slot, header.op, header.dtype, header.flags, header.mid, header.sid):
-        take(e, job, slot, header, payload)
+        take_ahead(e, job, slot, header, payload)
     else:  # the device above ends the job when this device's contribution comes
         count(e, Counter.DROP_UNEXPECTED)
 
@@ -359,7 +355,7 @@ def is_held_below(e, job, position):
 
 
 @internal
-def claim_for_data(e, job, slot, header):
+def claim_ahead(e, job, slot, header):
     """Claim a slot for data that come before any contribution."""
     claim_for_node(e, job, slot, header.position, header.sid)
     if job.route != Route.RING:
@@ -368,7 +364,7 @@ def claim_for_data(e, job, slot, header):
 
 
 @internal
-def take(e, job, slot, header, payload):
+def take_ahead(e, job, slot, header, payload):
     """Store the data, and give them to ranks and devices below. If the result came first, the position is complete."""
     copy(payload_of(e, job, slot.position), payload, U64(header.length))
     slot.length = header.length

@@ -1,4 +1,7 @@
-"""Posting: a work request is checked and takes its positions in the stream of the job (steps S3 and S401)."""
+"""Posting: a work request is checked and takes its positions in the stream of the job (steps S3 and S401).
+
+A QUERY is answered at once, ahead of completions of requests (step S6).
+"""
 
 from fanin_nic.engine.jobs.lease import all_nodes
 from fanin_nic.engine.output import append, complete_request, flush, retire
@@ -41,9 +44,7 @@ from fanin_wire import abi
 from fanin_wire.abi import Access, ContributorClass, Status, WqeFlag, WqeOpcode
 
 MAPPED = 0
-KNOWN_FLAGS = (
-    int(WqeFlag.SIGNALED) | int(WqeFlag.ADDRESS_LIST) | int(WqeFlag.INLINE) | int(WqeFlag.FENCE) | int(WqeFlag.LONG)
-)
+KNOWN_FLAGS = int(WqeFlag.SIGNALED | WqeFlag.ADDRESS_LIST | WqeFlag.INLINE | WqeFlag.FENCE | WqeFlag.LONG)
 ADDRESS = U64(abi.WQE.fields["address"][1])  # type: ignore[index]
 ADDRESS_SIZE = U64(abi.ADDRESS.itemsize)
 SOURCE = U64(abi.ADDRESS.fields["source"][1])  # type: ignore[index]

@@ -1,7 +1,9 @@
 """A complete segment: it goes up, goes round the ring, or is the result and is delivered (steps S404, S406 and S407).
 
 The data of a ONE position are its result as soon as they are here. A rank of this node that has posted its request gets
-them at once, whoever is missing; one that has not gets a short message in its arrival ring.
+them at once, whoever is missing; one that has not gets a short message in its arrival ring. A short message of one rank
+goes to the devices below at once as well (SPEC.md, 7.5). Record 0058: why only short messages, what it gains, and the
+rules that keep it safe.
 """
 
 from fanin_nic.engine import slots

@@ -51,7 +51,7 @@ def contribute_rank(e, queue_index, request, number, entry, address):
     job = job_at(e, queue.job - 1)
     rank = rank_of_entry(queue, entry)
     sid = U64(request.sid + number) & U64(0xFFFFFFFF)
-    slot = begin(e, job, request, number)
+    slot = open_slot(e, job, request, number)
     if not matches(slot, request.op, request.dtype, request.contributors << CLASS_SHIFT, request.mid, sid):
         abort(e, job, Status.OP_MISMATCH, 0, bit_of(rank))
         return
@@ -88,7 +88,7 @@ def rank_of_entry(queue, entry):
 
 
 @internal
-def begin(e, job, request, number):
+def open_slot(e, job, request, number):
     """The slot of segment `number` of a request, open for it."""
     position = U64(request.first + number) & U64(0xFFFFFFFF)
     slot = slot_at(e, slot_index(job, position))

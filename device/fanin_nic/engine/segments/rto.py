@@ -1,10 +1,5 @@
 """Retransmission time-outs: when a position is probed, what the answers teach, and which members are missing.
 
-Only a series of PROBEs proves it. A new series begins if a repaired position is asked for much later because a rank is
-late, and while the neighbour is silent, as the path then carries nothing at all. The time for which this device stood
-still does not count. In a ring a next node that has never acknowledged anything may still form its job, over another
-path that is the bad one; it reports that itself.
-
 | position | probed |
 | --- | --- |
 | silent | if it is the lowest, the current RTO after it was sent and after the last answer to any position |
@@ -25,6 +20,13 @@ probed position was only late. A WAIT for an out-of-order position also proves a
 position, so a contribution to this one was lost. (Of a ONE position one member may bring the data before the others
 have sent earlier positions.) Round trips are measured on PROBEs only: the token is the time in microseconds, which the
 answer returns. Record 0034: why so patient, and what asking for every silent position cost.
+
+Repairs may never succeed: a neighbour answers PROBEs, or is heard otherwise, but neither the contribution arrives there
+nor the result here. Headers pass and data do not: the job ends with PATH_MTU. Only a series of PROBEs proves it. A new
+series begins if a repaired position is asked for much later because a rank is late, and while the neighbour is silent,
+as the path then carries nothing at all. The time for which this device stood still does not count. In a ring a next
+node that has never acknowledged anything may still form its job, over another path that is the bad one; it reports that
+itself.
 """
 
 from fanin_nic.engine.jobs.config import abort_path
@@ -43,8 +45,6 @@ MIN_REORDER = U64(200_000)
 MIN_RTO = U64(1_000_000)
 MAX_RTO = U64(1_000_000_000)
 MAX_RTO_FACTOR = 10  # times the first RTO
-
-
 MIN_SERIES = U64(2) * MAX_RTO  # ns: at least three PROBEs, however short the detection time
 
 
