@@ -49,6 +49,9 @@ packet_at = row_at(TRANSPORT, "packet_offset", PACKET)
 sge_at = record_at(SGE)
 
 
+# Packet sequence numbers
+
+
 @internal
 def psn_after(psn, count):
     return (int64(psn) + int64(count)) & MASK
@@ -77,6 +80,9 @@ def is_within(psn, start, end):
 def packets_of(length, mtu):
     """Packets of a message, or of the response to a read; an empty one is one packet."""
     return max(1, (int64(length) + int64(mtu) - 1) // int64(mtu))
+
+
+# Rows
 
 
 @internal
@@ -129,10 +135,7 @@ def network_header(t):
     return address_of(t) + t.network_header_offset + U64(t.action_count) * U64(GRH_SIZE)
 
 
-@internal
-def ready_place(t, counter):
-    """Address of an entry of the list of queue pairs with work."""
-    return address_of(t) + t.ready_offset + (U64(counter) & (U64(t.queue_pairs) - U64(1))) * U64(4)
+# Queue pairs with work
 
 
 @internal
@@ -153,6 +156,15 @@ def take_ready(t):
     t.ready_head += 1
     queue_pair_at(t, U64(index)).is_ready = 0
     return index
+
+
+@internal
+def ready_place(t, counter):
+    """Address of an entry of the list of queue pairs with work."""
+    return address_of(t) + t.ready_offset + (U64(counter) & (U64(t.queue_pairs) - U64(1))) * U64(4)
+
+
+# Counters
 
 
 @internal_for(TRANSPORT, int64, int64)

@@ -40,6 +40,9 @@ RNR_TIMES = np.array(RNR_TIMES_NS, np.uint64)
 OPERAND = U64(ACTION.fields["operand"][1])  # type: ignore[index]
 
 
+# Acknowledgements
+
+
 @internal
 def on_acknowledge(t, q, packet):
     """An ACKNOWLEDGE: the packets before its PSN have arrived, and the one with its PSN too, or it says why not."""
@@ -127,44 +130,7 @@ def ask_again(t, q):
         go_back(t, q, int64(q.limit) // 2)
 
 
-@internal
-def find_request(t, q, psn):
-    """Free-running number of the request in flight that has a PSN; -1 if none has."""
-    counter = int64(q.send_head)
-    while counter != int64(q.send_tail):
-        request = send_row(t, send_index(t, q, counter))
-        if request.packets == 0:
-            return -1
-        if is_within(psn, request.first_psn, end_psn(request)):
-            return counter
-        counter = (counter + 1) & 0xFFFFFFFF
-    return -1
-
-
-@internal
-def request_of(t, q, packet):
-    """Free-running number of the request of a response; -1, and counted, if it is not in flight."""
-    psn = int64(packet.psn)
-    counter = find_request(t, q, psn) if is_within(psn, q.unacknowledged, q.end_psn) else -1
-    if counter < 0:
-        count(t, Counter.DROP_STALE)
-    return counter
-
-
-@internal
-def is_expected(t, q, packet, counter):
-    """Whether a response to the request `counter` is the next one. It acknowledges all requests before its own."""
-    request = send_row(t, send_index(t, q, counter))
-    start = request.first_psn
-    if is_within(q.unacknowledged, start, end_psn(request)):
-        start = q.unacknowledged
-    if acknowledge(t, q, start) and counter == int64(q.send_head):
-        if packet.psn == q.unacknowledged:
-            return True
-        if request.opcode == RequestOpcode.RDMA_READ:
-            ask_again(t, q)
-    count(t, Counter.DROP_SEQUENCE)
-    return False
+# Responses
 
 
 @internal
@@ -208,6 +174,46 @@ def on_atomic_acknowledge(t, q, packet):
         take_response(t, q, request, True)
     else:
         fail_send(t, q, CompletionStatus.LOC_PROT_ERR)
+
+
+@internal
+def request_of(t, q, packet):
+    """Free-running number of the request of a response; -1, and counted, if it is not in flight."""
+    psn = int64(packet.psn)
+    counter = find_request(t, q, psn) if is_within(psn, q.unacknowledged, q.end_psn) else -1
+    if counter < 0:
+        count(t, Counter.DROP_STALE)
+    return counter
+
+
+@internal
+def find_request(t, q, psn):
+    """Free-running number of the request in flight that has a PSN; -1 if none has."""
+    counter = int64(q.send_head)
+    while counter != int64(q.send_tail):
+        request = send_row(t, send_index(t, q, counter))
+        if request.packets == 0:
+            return -1
+        if is_within(psn, request.first_psn, end_psn(request)):
+            return counter
+        counter = (counter + 1) & 0xFFFFFFFF
+    return -1
+
+
+@internal
+def is_expected(t, q, packet, counter):
+    """Whether a response to the request `counter` is the next one. It acknowledges all requests before its own."""
+    request = send_row(t, send_index(t, q, counter))
+    start = request.first_psn
+    if is_within(q.unacknowledged, start, end_psn(request)):
+        start = q.unacknowledged
+    if acknowledge(t, q, start) and counter == int64(q.send_head):
+        if packet.psn == q.unacknowledged:
+            return True
+        if request.opcode == RequestOpcode.RDMA_READ:
+            ask_again(t, q)
+    count(t, Counter.DROP_SEQUENCE)
+    return False
 
 
 @internal

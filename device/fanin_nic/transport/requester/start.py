@@ -35,35 +35,22 @@ from fanin_wire.verbs import Access, CompletionStatus, RequestOpcode, SendFlag
 MAX_BACKOFF = 2  # the last time-outs are 2^2 times the first
 
 
-@internal
-def is_atomic(opcode):
-    return opcode in (RequestOpcode.ATOMIC_CMP_AND_SWP, RequestOpcode.ATOMIC_FETCH_AND_ADD)
+# The start of a request
 
 
 @internal
-def is_answered(opcode):
-    """Whether a request ends with a response that carries data, not with an acknowledgement."""
-    return opcode == RequestOpcode.RDMA_READ or is_atomic(opcode)
-
-
-@internal
-def is_supported(q, opcode):
-    """Whether a queue pair's service has an operation (section 9.4)."""
-    if opcode in (RequestOpcode.SEND, RequestOpcode.SEND_WITH_IMM):
-        return True
-    if opcode in (RequestOpcode.RDMA_WRITE, RequestOpcode.RDMA_WRITE_WITH_IMM):
-        return q.kind != Transport.UD
-    return q.kind == Transport.RC and (
-        opcode == RequestOpcode.SEND_WITH_INV or (is_answered(opcode) and q.most_reads > 0)
-    )
-
-
-@internal
-def message_length(request):
-    """Bytes of a request's message."""
-    if request.flags & SendFlag.INLINE:
-        return int64(request.inline_length)
-    return length_of(sges_of_send(request), int64(request.sge_count))
+def start_request(t, q, request):
+    """The request gets its PSNs, or is REFUSED."""
+    request.status = check(t, q, request)
+    if request.status != CompletionStatus.SUCCESS:
+        request.state = RequestState.REFUSED
+        return
+    request.length = message_length(request)
+    request.first_psn = q.next_psn
+    request.packets = packets_of(request.length, q.mtu)
+    request.state = RequestState.STARTED
+    if is_answered(request.opcode):
+        q.reads += 1
 
 
 @internal
@@ -87,18 +74,34 @@ def check(t, q, request):
 
 
 @internal
-def start_request(t, q, request):
-    """The request gets its PSNs, or is REFUSED."""
-    request.status = check(t, q, request)
-    if request.status != CompletionStatus.SUCCESS:
-        request.state = RequestState.REFUSED
-        return
-    request.length = message_length(request)
-    request.first_psn = q.next_psn
-    request.packets = packets_of(request.length, q.mtu)
-    request.state = RequestState.STARTED
-    if is_answered(request.opcode):
-        q.reads += 1
+def is_supported(q, opcode):
+    """Whether a queue pair's service has an operation (section 9.4)."""
+    if opcode in (RequestOpcode.SEND, RequestOpcode.SEND_WITH_IMM):
+        return True
+    if opcode in (RequestOpcode.RDMA_WRITE, RequestOpcode.RDMA_WRITE_WITH_IMM):
+        return q.kind != Transport.UD
+    return q.kind == Transport.RC and (
+        opcode == RequestOpcode.SEND_WITH_INV or (is_answered(opcode) and q.most_reads > 0)
+    )
+
+
+@internal
+def is_answered(opcode):
+    """Whether a request ends with a response that carries data, not with an acknowledgement."""
+    return opcode == RequestOpcode.RDMA_READ or is_atomic(opcode)
+
+
+@internal
+def is_atomic(opcode):
+    return opcode in (RequestOpcode.ATOMIC_CMP_AND_SWP, RequestOpcode.ATOMIC_FETCH_AND_ADD)
+
+
+@internal
+def message_length(request):
+    """Bytes of a request's message."""
+    if request.flags & SendFlag.INLINE:
+        return int64(request.inline_length)
+    return length_of(sges_of_send(request), int64(request.sge_count))
 
 
 @internal
@@ -107,27 +110,7 @@ def end_psn(request):
     return psn_after(request.first_psn, request.packets)
 
 
-@internal
-def position(t, q, psn):
-    """The next packet is the one with a PSN that was sent before, or the first unsent one."""
-    q.next_psn = psn
-    q.send_next = q.send_head
-    while q.send_next != q.send_tail:
-        request = send_row(t, send_index(t, q, q.send_next))
-        if request.packets == 0 or is_within(psn, request.first_psn, end_psn(request)):
-            return
-        q.send_next += 1
-
-
-@internal
-def go_back(t, q, limit):
-    """Send again from the oldest unacknowledged packet on. limit: PSNs that may be in flight then."""
-    q.limit = max(int64(1), int64(limit))
-    position(t, q, q.unacknowledged)
-    q.timer_runs = 0
-    q.deadline = NEVER
-    q.unasked = 0
-    make_ready(t, q)
+# Going back
 
 
 @internal
@@ -156,32 +139,29 @@ def retry_later(t, q, until):
 
 
 @internal
-def note_progress(t, q, psns):
-    """A new acknowledgement: the other side lives, and all retries are restored. psns: how many more may be in
-    flight."""
-    q.limit = min(int64(t.window), int64(q.limit) + psns)
-    q.backoff = 0
-    q.retries_left = q.retry_count
-    q.rnr_left = q.rnr_retry
-    q.went_back = 0
+def go_back(t, q, limit):
+    """Send again from the oldest unacknowledged packet on. limit: PSNs that may be in flight then."""
+    q.limit = max(int64(1), int64(limit))
+    position(t, q, q.unacknowledged)
     q.timer_runs = 0
     q.deadline = NEVER
+    q.unasked = 0
+    make_ready(t, q)
 
 
 @internal
-def run_timer(t, q):
-    """Start the timer if it does not run and something is in flight."""
-    if q.timer_runs or q.timeout == ZERO or q.unacknowledged == q.end_psn:
-        return
-    q.timer_runs = 1
-    q.deadline = t.now + (q.timeout << U64(q.backoff))
-    t.next_deadline = min(t.next_deadline, q.deadline)
+def position(t, q, psn):
+    """The next packet is the one with a PSN that was sent before, or the first unsent one."""
+    q.next_psn = psn
+    q.send_next = q.send_head
+    while q.send_next != q.send_tail:
+        request = send_row(t, send_index(t, q, q.send_next))
+        if request.packets == 0 or is_within(psn, request.first_psn, end_psn(request)):
+            return
+        q.send_next += 1
 
 
-@internal
-def next_deadline(q):
-    """When a queue pair next needs attention; 2^64 - 1: never."""
-    return q.not_before if q.not_before > ZERO else q.deadline
+# The timer
 
 
 @internal
@@ -197,3 +177,32 @@ def pass_time(t, q):
         q.backoff = min(int64(q.backoff) + 1, MAX_BACKOFF)
         count(t, Counter.TIMEOUTS)
         retry(t, q, 1)
+
+
+@internal
+def next_deadline(q):
+    """When a queue pair next needs attention; 2^64 - 1: never."""
+    return q.not_before if q.not_before > ZERO else q.deadline
+
+
+@internal
+def run_timer(t, q):
+    """Start the timer if it does not run and something is in flight."""
+    if q.timer_runs or q.timeout == ZERO or q.unacknowledged == q.end_psn:
+        return
+    q.timer_runs = 1
+    q.deadline = t.now + (q.timeout << U64(q.backoff))
+    t.next_deadline = min(t.next_deadline, q.deadline)
+
+
+@internal
+def note_progress(t, q, psns):
+    """A new acknowledgement: the other side lives, and all retries are restored. psns: how many more may be in
+    flight."""
+    q.limit = min(int64(t.window), int64(q.limit) + psns)
+    q.backoff = 0
+    q.retries_left = q.retry_count
+    q.rnr_left = q.rnr_retry
+    q.went_back = 0
+    q.timer_runs = 0
+    q.deadline = NEVER

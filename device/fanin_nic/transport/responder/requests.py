@@ -31,6 +31,103 @@ DROPS[Verdict.ACCESS] = DROPS[Verdict.OPERATION] = Counter.DROP_PROTECTION
 
 
 @internal
+def on_request(t, q, packet, data, length):
+    """A request packet of RC."""
+    ahead = psn_difference(packet.psn, q.expected)
+    if q.due == Due.FATAL:
+        count(t, Counter.DROP_BLOCKED)
+    elif ahead > 0:
+        on_gap(t, q, packet)
+    elif ahead < 0:
+        count(t, Counter.DUPLICATES)
+        repeat(t, q, packet, -ahead)
+    else:
+        take_expected(t, q, packet, data, length)
+
+
+@internal
+def take_expected(t, q, packet, data, length):
+    """Perform the expected packet, or refuse it."""
+    before = q.expected
+    verdict = carry_out(t, q, packet, data, length)
+    if verdict == Verdict.ACCEPTED:
+        psns = psns_of(q, packet)
+        q.expected = psn_after(before, psns)
+        note_answered(q, packet, psns)
+        schedule_next(t, q, packet.ackreq, is_answered(packet))
+    elif verdict == Verdict.NOT_READY:
+        q.gap_reported = 1
+        q.gap_end = psn_after(before, 1)
+        schedule_nak(t, q, Due.NEGATIVE, rnr_syndrome(q), before)
+    else:
+        count(t, int64(REFUSALS[verdict]))
+        schedule_nak(t, q, Due.FATAL, int64(NAKS[verdict]), before)
+
+
+@internal
+def carry_out(t, q, packet, data, length):
+    """Perform the expected packet; returns a Verdict."""
+    operation, part = int64(OPERATIONS[packet.opcode]), int64(PARTS[packet.opcode])
+    if operation == Operation.SEND:
+        return on_send(t, q, packet, part, data, length)
+    if operation == Operation.WRITE:
+        return on_write(t, q, packet, part, data, length)
+    if operation == Operation.READ_REQUEST:
+        return on_read(t, q, packet, length)
+    return on_atomic(t, q, packet, operation, length)
+
+
+@internal
+def psns_of(q, packet):
+    """PSNs of a request packet: of a READ those of all packets of its response."""
+    return packets_of(packet.dlen, q.mtu) if int64(OPERATIONS[packet.opcode]) == Operation.READ_REQUEST else 1
+
+
+@internal
+def is_answered(packet):
+    """Whether a response answers a request packet, not an acknowledgement."""
+    operation = int64(OPERATIONS[packet.opcode])
+    return operation != Operation.SEND and operation != Operation.WRITE
+
+
+@internal
+def note_answered(q, packet, psns):
+    """Count the reads and atomics since the last packet of a SEND or WRITE. psns: of this packet."""
+    if is_answered(packet):
+        q.answered_psns += psns
+        q.answered_messages += 1
+    else:
+        q.answered_psns = 0
+        q.answered_messages = 0
+
+
+@internal
+def on_gap(t, q, packet):
+    """A packet before this one is missing: ask for it, once (section 9.7.5.2)."""
+    count(t, Counter.DROP_SEQUENCE)
+    behind = psn_after(packet.psn, 1)
+    if not q.gap_reported or psn_difference(behind, q.gap_end) > 0:
+        q.gap_end = behind
+    if not q.gap_reported:
+        q.gap_reported = 1
+        schedule_nak(t, q, Due.NEGATIVE, SEQUENCE_ERROR, q.expected)
+
+
+@internal
+def repeat(t, q, packet, behind):
+    """A request performed `behind` packets before the expected one (section 9.7.4). A read is performed again, an
+    atomic is answered with its former value, all others are acknowledged."""
+    operation = int64(OPERATIONS[packet.opcode])
+    if operation in (Operation.SEND, Operation.WRITE):
+        if q.due != Due.NEGATIVE:
+            schedule_acknowledgement(t, q)
+    elif operation == Operation.READ_REQUEST:
+        repeat_read(t, q, packet, behind)
+    else:
+        repeat_atomic(t, q, packet)
+
+
+@internal
 def on_unreliable_request(t, q, packet, data, length):
     """A request packet of UC. A dropped message gives its request back to a shared queue."""
     take_unreliable(t, q, packet, data, length)
@@ -61,100 +158,3 @@ def take_unreliable(t, q, packet, data, length):
     if verdict != Verdict.ACCEPTED:
         q.receiving = Receiving.NOTHING
         count(t, int64(DROPS[verdict]))
-
-
-@internal
-def on_request(t, q, packet, data, length):
-    """A request packet of RC."""
-    ahead = psn_difference(packet.psn, q.expected)
-    if q.due == Due.FATAL:
-        count(t, Counter.DROP_BLOCKED)
-    elif ahead > 0:
-        on_gap(t, q, packet)
-    elif ahead < 0:
-        count(t, Counter.DUPLICATES)
-        repeat(t, q, packet, -ahead)
-    else:
-        take_expected(t, q, packet, data, length)
-
-
-@internal
-def on_gap(t, q, packet):
-    """A packet before this one is missing: ask for it, once (section 9.7.5.2)."""
-    count(t, Counter.DROP_SEQUENCE)
-    behind = psn_after(packet.psn, 1)
-    if not q.gap_reported or psn_difference(behind, q.gap_end) > 0:
-        q.gap_end = behind
-    if not q.gap_reported:
-        q.gap_reported = 1
-        schedule_nak(t, q, Due.NEGATIVE, SEQUENCE_ERROR, q.expected)
-
-
-@internal
-def take_expected(t, q, packet, data, length):
-    """Perform the expected packet, or refuse it."""
-    before = q.expected
-    verdict = carry_out(t, q, packet, data, length)
-    if verdict == Verdict.ACCEPTED:
-        psns = psns_of(q, packet)
-        q.expected = psn_after(before, psns)
-        note_answered(q, packet, psns)
-        schedule_next(t, q, packet.ackreq, is_answered(packet))
-    elif verdict == Verdict.NOT_READY:
-        q.gap_reported = 1
-        q.gap_end = psn_after(before, 1)
-        schedule_nak(t, q, Due.NEGATIVE, rnr_syndrome(q), before)
-    else:
-        count(t, int64(REFUSALS[verdict]))
-        schedule_nak(t, q, Due.FATAL, int64(NAKS[verdict]), before)
-
-
-@internal
-def is_answered(packet):
-    """Whether a response answers a request packet, not an acknowledgement."""
-    operation = int64(OPERATIONS[packet.opcode])
-    return operation != Operation.SEND and operation != Operation.WRITE
-
-
-@internal
-def note_answered(q, packet, psns):
-    """Count the reads and atomics since the last packet of a SEND or WRITE. psns: of this packet."""
-    if is_answered(packet):
-        q.answered_psns += psns
-        q.answered_messages += 1
-    else:
-        q.answered_psns = 0
-        q.answered_messages = 0
-
-
-@internal
-def psns_of(q, packet):
-    """PSNs of a request packet: of a READ those of all packets of its response."""
-    return packets_of(packet.dlen, q.mtu) if int64(OPERATIONS[packet.opcode]) == Operation.READ_REQUEST else 1
-
-
-@internal
-def carry_out(t, q, packet, data, length):
-    """Perform the expected packet; returns a Verdict."""
-    operation, part = int64(OPERATIONS[packet.opcode]), int64(PARTS[packet.opcode])
-    if operation == Operation.SEND:
-        return on_send(t, q, packet, part, data, length)
-    if operation == Operation.WRITE:
-        return on_write(t, q, packet, part, data, length)
-    if operation == Operation.READ_REQUEST:
-        return on_read(t, q, packet, length)
-    return on_atomic(t, q, packet, operation, length)
-
-
-@internal
-def repeat(t, q, packet, behind):
-    """A request performed `behind` packets before the expected one (section 9.7.4). A read is performed again, an
-    atomic is answered with its former value, all others are acknowledged."""
-    operation = int64(OPERATIONS[packet.opcode])
-    if operation in (Operation.SEND, Operation.WRITE):
-        if q.due != Due.NEGATIVE:
-            schedule_acknowledgement(t, q)
-    elif operation == Operation.READ_REQUEST:
-        repeat_read(t, q, packet, behind)
-    else:
-        repeat_atomic(t, q, packet)
