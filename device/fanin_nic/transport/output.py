@@ -6,7 +6,7 @@ from numba import int64
 from fanin_nic.native.codec import decoder, encoder
 from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import address_of, fill_zero
-from fanin_nic.transport.records.accessors import MASK, U64, action_at, add, count, packet_at
+from fanin_nic.transport.records.accessors import PSN_MASK, U64, action_at, add, count, packet_at
 from fanin_nic.transport.records.actions import ACTION, EXTENDED_HEADERS, PACKET, ActionKind
 from fanin_nic.transport.records.tables import TRANSPORT, Counter
 from fanin_wire.abi import MAX_SGE
@@ -53,23 +53,23 @@ def header_size(opcode):
 @internal
 def new_packet(t, q, opcode, psn):
     """The PACKET record of a packet to the other side of a connection. The caller fills in its extended headers, then
-    calls `send`, or `start` and `add_piece`."""
+    calls `send_bare`, or `start_packet` and `add_piece`."""
     packet = packet_at(t, OUTGOING)
     fill_zero(address_of(packet), PACKET_SIZE)
     packet.opcode = opcode
     packet.pkey = DEFAULT_PKEY
     packet.dqpn = q.remote_qpn
-    packet.psn = int64(psn) & MASK
+    packet.psn = int64(psn) & PSN_MASK
 
 
 @internal
-def send(t, q):
+def send_bare(t, q):
     """Append the packet, without payload."""
-    start(t, q, q.destination, 0)
+    start_packet(t, q, q.destination, 0)
 
 
 @internal
-def start(t, q, destination, length):
+def start_packet(t, q, destination, length):
     """Append the SEND of the packet, whose `length` bytes of payload `add_piece` will add; returns its number."""
     packet = packet_at(t, OUTGOING)
     packet.padcount = -int64(length) & 3
@@ -78,7 +78,7 @@ def start(t, q, destination, length):
     action.queue_pair = q.index
     action.destination = destination
     action.header_length = header_size(packet.opcode)
-    encode(packet, address_of(action) + HEADER)
+    encode_headers(packet, address_of(action) + HEADER)
     count(t, Counter.TX_PACKETS)
     add(t, Counter.TX_BYTES, int64(length))
     return index
@@ -196,7 +196,7 @@ def decode_extended(place, packet):
 
 
 @internal
-def encode(packet, place):
+def encode_headers(packet, place):
     bits, at, record = int64(HEADER_BITS[packet.opcode]), U64(place) + U64(BTH_SIZE), address_of(packet)
     _encode_bth(record, U64(place))
     if bits & HAS_DETH:

@@ -3,12 +3,16 @@
 A number comes back only after all incarnations, so that packets of an old queue pair do not reach a new one. The number
 of collective traffic and the reserved ones are left out.
 
-A message of one packet ends the oldest request of the shared queue. A longer one takes it: it becomes the only request
-of the queue pair's own queue, and is completed or flushed as usual. If the message stays incomplete and ends no request
-(UC, or a reset), the request goes back to its old place, for which room is kept.
+As in `ibv_modify_qp` a change of state demands some attributes, allows others, and refuses the rest.
 
-A connection ends as a whole. Of a shared receive queue only the request that the queue pair took is flushed. A failed
-request to send of UC or UD ends only the send queue (state SQE).
+Receive requests are those of the queue pair's own queue, or of a shared receive queue. A message of one packet ends the
+oldest request of the shared queue. A longer one takes it: it becomes the only request of the queue pair's own queue,
+and is completed or flushed as usual. If the message stays incomplete and ends no request (UC, or a reset), the request
+goes back to its old place, for which room is kept.
+
+In error the requests are flushed, each with one completion. A connection ends as a whole. Of a shared receive queue
+only the request that the queue pair took is flushed. A failed request to send of UC or UD ends only the send queue
+(state SQE).
 """
 
 from typing import NamedTuple
@@ -34,12 +38,12 @@ from fanin_nic.transport.records.accessors import (
 from fanin_nic.transport.records.tables import QUEUE_PAIR, RECEIVE_REQUEST, TRANSPORT, Counter, Due, Receiving
 from fanin_wire.fields import COLLECTIVE_QPN
 from fanin_wire.rocev2 import MAX_RETRIES, PATH_MTUS, PSN_BITS, QPN_BITS, RESERVED_QPNS, RNR_TIMES_NS, Transport
-from fanin_wire.verbs import MAX_RD_ATOMIC, CompletionOpcode, CompletionStatus, QueuePairState
-from fanin_wire.verbs import Attribute as A
-from fanin_wire.verbs import QueuePairState as S
+from fanin_wire.verbs import MAX_RD_ATOMIC, Attribute, CompletionOpcode, CompletionStatus, QueuePairState
 
 REQUEST_SIZE = U64(RECEIVE_REQUEST.itemsize)
 MAX_TIMEOUT = 31
+A = Attribute
+S = QueuePairState
 ALWAYS = (S.RESET, S.ERR)  # any state may change to these, without attributes
 
 
@@ -136,7 +140,7 @@ VALUES: dict[A, tuple[str, range | tuple[int, ...]]] = {
 }
 
 
-def check(kind: Transport, state: S, target: S, values: dict[A, int]) -> None:
+def check_change(kind: Transport, state: S, target: S, values: dict[A, int]) -> None:
     """Check a modification of a queue pair of service `kind` from `state` to `target`; `values`: the other attributes.
 
     Raises AttributesInvalid: no such change, or an attribute is missing, not allowed, or has a bad value.
@@ -167,7 +171,7 @@ def names(attributes: A) -> str:
 def has_receive(t, q):
     if q.receive_head != q.receive_tail:
         return True
-    return q.shared_queue != 0 and waiting(shared_queue_of(t, q)) > 0
+    return q.shared_queue != 0 and waiting_requests(shared_queue_of(t, q)) > 0
 
 
 @internal
@@ -218,11 +222,11 @@ def give_back(t, q):
 
 @internal
 def can_post_shared(shared):
-    return waiting(shared) + int64(shared.taken) < int64(shared.room)
+    return waiting_requests(shared) + int64(shared.taken) < int64(shared.room)
 
 
 @internal
-def waiting(shared):
+def waiting_requests(shared):
     """Requests of a shared queue that no queue pair has taken."""
     return (int64(shared.tail) - int64(shared.head)) & 0xFFFFFFFF
 

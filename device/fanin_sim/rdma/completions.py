@@ -8,7 +8,7 @@ may have received from the first ones.
 from numba import int64, uint64
 
 from fanin_nic.native.memory import copy, load_u64, store_u64
-from fanin_nic.transport.queue_pairs import waiting
+from fanin_nic.transport.queue_pairs import waiting_requests
 from fanin_nic.transport.records.accessors import queue_pair_at, shared_index, shared_queue_at, shared_row, transport_at
 from fanin_sim.jit import internal
 from fanin_sim.kernel import event_queue
@@ -52,7 +52,7 @@ def is_overtaken(w, device, queue, ticket):
     """Whether a request of a queue of reliable connections, which keep what they take, has overtaken an older one."""
     t = transport_at(device_row(w.devices, device).base)
     shared = shared_queue_at(t, uint64(queue))
-    if queue != RELIABLE or waiting(shared) == 0:
+    if queue != RELIABLE or waiting_requests(shared) == 0:
         return False
     return waiting_request(w, t, shared, 0).ticket < ticket
 
@@ -68,8 +68,8 @@ def check_shared_queues(w, device):
             if row.device == device and row.shared_queue == queue:
                 for number in range(ROWS):
                     open_requests += receive_of(w, side, 0, number).fate == RequestFate.POSTED
-        if waiting(shared) != open_requests or shared.taken:
-            report_violation(w, Violation.MISSING_COMPLETION, device, waiting(shared) - open_requests)
+        if waiting_requests(shared) != open_requests or shared.taken:
+            report_violation(w, Violation.MISSING_COMPLETION, device, waiting_requests(shared) - open_requests)
             return
         for number in range(open_requests):
             request = waiting_request(w, t, shared, number)

@@ -21,9 +21,8 @@ from fanin_wire.abi import SGE
 from fanin_wire.rocev2 import GRH_SIZE, PSN_BITS
 from fanin_wire.verbs import MAX_RD_ATOMIC
 
-MODULUS = 1 << PSN_BITS
-MASK = MODULUS - 1
-HALF = MODULUS // 2
+PSN_MODULUS = 1 << PSN_BITS
+PSN_MASK = PSN_MODULUS - 1
 U32 = uint32
 U64 = uint64
 NEVER = np.uint64(2**64 - 1)
@@ -54,20 +53,20 @@ sge_at = record_at(SGE)
 
 @internal
 def psn_after(psn, count):
-    return (int64(psn) + int64(count)) & MASK
+    return (int64(psn) + int64(count)) & PSN_MASK
 
 
 @internal
 def psn_distance(psn, start):
     """Packets from `start` to `psn`, 0 to 2^24 - 1."""
-    return (int64(psn) - int64(start)) & MASK
+    return (int64(psn) - int64(start)) & PSN_MASK
 
 
 @internal
 def psn_difference(psn, other):
     """Packets from `other` to `psn`, negative if `psn` is earlier."""
-    distance = (int64(psn) - int64(other)) & MASK
-    return distance - MODULUS if distance >= HALF else distance
+    distance = (int64(psn) - int64(other)) & PSN_MASK
+    return distance - PSN_MODULUS if distance >= PSN_MODULUS // 2 else distance
 
 
 @internal

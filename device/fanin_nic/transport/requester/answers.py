@@ -28,7 +28,7 @@ from fanin_nic.transport.requester.start import (
     is_answered,
     is_atomic,
     note_progress,
-    position,
+    resume_at,
     retry,
     retry_later,
     run_timer,
@@ -103,7 +103,7 @@ def advance(t, q, psn):
     behind = psn_distance(q.next_psn, q.unacknowledged) < acknowledged
     q.unacknowledged = psn
     if behind:  # the first copies arrive: nothing is known of those sent again
-        position(t, q, psn)
+        resume_at(t, q, psn)
         acknowledged = 0
     note_progress(t, q, acknowledged)
     q.not_before = U64(0)

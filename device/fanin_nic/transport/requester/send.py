@@ -1,10 +1,11 @@
 """Sending: work requests enter their queues and become packets (section 9.7.3).
 
-It follows from request and PSN alone, so that sending again is sending from an earlier PSN on (go-back-N, section
-9.7.6).
+A packet follows from its request and its PSN alone, so that sending again is sending from an earlier PSN on (go-back-N,
+section 9.7.6).
 
-The driver finds out while it builds the packet, when the request may be complete (UC, UD) and others may follow it in
-the table of actions. They are taken back, as if the transport had refused the request at this packet.
+A payload may be unreadable because its process is gone: then its request ends in error. The driver finds out while it
+builds the packet, when the request may be complete (UC, UD) and others may follow it in the table of actions. They are
+taken back, as if the transport had refused the request at this packet.
 """
 
 import numpy as np
@@ -13,10 +14,10 @@ from numba import int64
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import address_of, copy
 from fanin_nic.transport.memory import LOCAL_READ, allows, gather, length_of
-from fanin_nic.transport.output import OUTGOING, add_piece, complete_send, has_room, new_packet, start
+from fanin_nic.transport.output import OUTGOING, add_piece, complete_send, has_room, new_packet, start_packet
 from fanin_nic.transport.queue_pairs import fail_send
 from fanin_nic.transport.records.accessors import (
-    MODULUS,
+    PSN_MODULUS,
     U64,
     action_at,
     add,
@@ -44,7 +45,7 @@ from fanin_nic.transport.requester.start import (
     is_answered,
     is_atomic,
     message_length,
-    position,
+    resume_at,
     run_timer,
     start_request,
 )
@@ -160,7 +161,7 @@ def begin(t, q, request):
 def psns_suffice(t, q, length):
     """Whether half of all PSNs stay unused; otherwise the two sides could not tell old ones from new ones."""
     under_way = psn_distance(q.next_psn, q.unacknowledged)
-    return under_way == 0 or length > MAX_MESSAGE or under_way + packets_of(length, q.mtu) < MODULUS // 2
+    return under_way == 0 or length > MAX_MESSAGE or under_way + packets_of(length, q.mtu) < PSN_MODULUS // 2
 
 
 @internal
@@ -291,7 +292,7 @@ def send_packet(t, q, request, psn, asks):
     if q.kind == Transport.UD:
         destination = request.destination
         address_datagram(q, request, packet)
-    index = start(t, q, destination, length)
+    index = start_packet(t, q, destination, length)
     name_request(t, q, index, psn)
     attach(t, q, request, index, offset, length)
     return True
@@ -316,7 +317,7 @@ def ask(t, q, request, psn, offset):
     is_add = request.opcode == RequestOpcode.ATOMIC_FETCH_AND_ADD
     packet.compare = U64(0) if is_add else request.compare_add
     packet.swap = request.compare_add if is_add else request.swap
-    start(t, q, q.destination, 0)
+    start_packet(t, q, q.destination, 0)
 
 
 @internal
@@ -356,7 +357,7 @@ def fail_unreadable(t, number):
     if q.state == QueuePairState.ERR:  # it failed in the same turn: its requests have their completions
         return
     if q.kind == Transport.RC:
-        position(t, q, action.psn)
+        resume_at(t, q, action.psn)
     else:
         q.send_head = q.send_next = action.request
         q.next_psn = action.psn

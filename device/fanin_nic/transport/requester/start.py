@@ -142,7 +142,7 @@ def retry_later(t, q, until):
 def go_back(t, q, limit):
     """Send again from the oldest unacknowledged packet on. limit: PSNs that may be in flight then."""
     q.limit = max(int64(1), int64(limit))
-    position(t, q, q.unacknowledged)
+    resume_at(t, q, q.unacknowledged)
     q.timer_runs = 0
     q.deadline = NEVER
     q.unasked = 0
@@ -150,7 +150,7 @@ def go_back(t, q, limit):
 
 
 @internal
-def position(t, q, psn):
+def resume_at(t, q, psn):
     """The next packet is the one with a PSN that was sent before, or the first unsent one."""
     q.next_psn = psn
     q.send_next = q.send_head

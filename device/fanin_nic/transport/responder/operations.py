@@ -1,4 +1,8 @@
-"""What a request does: SEND, WRITE, READ and atomics (sections 9.4 and 9.7.4)."""
+"""What a request does: SEND, WRITE, READ and atomics (sections 9.4 and 9.7.4).
+
+Atomics are performed once, and answered as often as they are asked for. The driver performs them in the order of the
+table of actions, and keeps the former values.
+"""
 
 import enum
 
@@ -274,9 +278,8 @@ def on_atomic(t, q, packet, operation, length):
     original = original_row(t, original_index(q, q.originals))
     original.psn = packet.psn
     original.is_set = 1
-    action = action_at(
-        t, U64(append(t, ActionKind.COMPARE_SWAP if operation == Operation.COMPARE_SWAP else ActionKind.FETCH_ADD))
-    )
+    kind = ActionKind.COMPARE_SWAP if operation == Operation.COMPARE_SWAP else ActionKind.FETCH_ADD
+    action = action_at(t, U64(append(t, kind)))
     action.queue_pair = q.index
     action.process = process_of(t, found)
     action.remote = translate(t, found, packet.va)
