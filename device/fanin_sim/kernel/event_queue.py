@@ -20,44 +20,6 @@ EVENT_SIZE = uint64(EVENT.itemsize)
 
 
 @internal
-def mix(word):
-    """Mixes the bits of a word: the last steps of splitmix64."""
-    word = (word ^ (word >> uint64(30))) * FIRST
-    word = (word ^ (word >> uint64(27))) * SECOND
-    return word ^ (word >> uint64(31))
-
-
-@internal
-def draw(seed, purpose, place, ordinal):
-    """A number below 2^47, for one purpose, at one place, for the `ordinal`-th time."""
-    word = mix(uint64(seed) + GOLDEN * uint64(purpose + 1))
-    word = mix(word + GOLDEN * uint64(place + 1))
-    return int64(mix(word + GOLDEN * uint64(ordinal + 1)) >> uint64(17))
-
-
-@internal
-def draw_below(seed, purpose, place, ordinal, limit):
-    """A number below `limit`; 0 if the limit is 0."""
-    return draw(seed, purpose, place, ordinal) % limit if limit > 0 else 0
-
-
-@internal
-def is_before(w, one, other):
-    a, b = event_row(w.queue, one), event_row(w.queue, other)
-    return a.time < b.time or (a.time == b.time and a.order < b.order)
-
-
-@internal
-def swap(w, one, other):
-    """Swaps two entries. The one after the last serves as temporary storage."""
-    a, b = address_of(event_row(w.queue, one)), address_of(event_row(w.queue, other))
-    spare = address_of(event_row(w.queue, w.queue_room))
-    copy(spare, a, EVENT_SIZE)
-    copy(a, b, EVENT_SIZE)
-    copy(b, spare, EVENT_SIZE)
-
-
-@internal
 def put(w, time, kind, target, index, generation):
     if w.queue_size == w.queue_room:
         report_violation(w, LIVELOCK, target, 0)
@@ -91,3 +53,41 @@ def drop_first(w):
             return
         swap(w, place, least)
         place = least
+
+
+@internal
+def is_before(w, one, other):
+    a, b = event_row(w.queue, one), event_row(w.queue, other)
+    return a.time < b.time or (a.time == b.time and a.order < b.order)
+
+
+@internal
+def swap(w, one, other):
+    """Swaps two entries. The one after the last serves as temporary storage."""
+    a, b = address_of(event_row(w.queue, one)), address_of(event_row(w.queue, other))
+    spare = address_of(event_row(w.queue, w.queue_room))
+    copy(spare, a, EVENT_SIZE)
+    copy(a, b, EVENT_SIZE)
+    copy(b, spare, EVENT_SIZE)
+
+
+@internal
+def draw(seed, purpose, place, ordinal):
+    """A number below 2^47, for one purpose, at one place, for the `ordinal`-th time."""
+    word = mix(uint64(seed) + GOLDEN * uint64(purpose + 1))
+    word = mix(word + GOLDEN * uint64(place + 1))
+    return int64(mix(word + GOLDEN * uint64(ordinal + 1)) >> uint64(17))
+
+
+@internal
+def draw_below(seed, purpose, place, ordinal, limit):
+    """A number below `limit`; 0 if the limit is 0."""
+    return draw(seed, purpose, place, ordinal) % limit if limit > 0 else 0
+
+
+@internal
+def mix(word):
+    """Mixes the bits of a word: the last steps of splitmix64."""
+    word = (word ^ (word >> uint64(30))) * FIRST
+    word = (word ^ (word >> uint64(27))) * SECOND
+    return word ^ (word >> uint64(31))

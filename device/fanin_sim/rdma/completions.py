@@ -30,68 +30,6 @@ NO_ICRC_STATUS = 14  # statuses that there are
 
 
 @internal
-def receiver_of(w, device, qpn):
-    """The side of a device whose queue pair has a number; -1 if none has."""
-    t = transport_at(device_row(w.devices, device).base)
-    for side in range(w.side_count):
-        row = side_row(w.sides, side)
-        if row.device == device and not row.is_forgotten and queue_pair_at(t, uint64(row.row)).qpn == qpn:
-            return side
-    return -1
-
-
-@internal
-def waiting_request(w, t, shared, number):
-    """The request `number` that waits in a shared queue, as the programs know it."""
-    waits = shared_row(t, shared_index(t, shared, int64(shared.head) + number))
-    return receive_row(w.receives, int64(waits.wr_id) & NUMBER)
-
-
-@internal
-def is_overtaken(w, device, queue, ticket):
-    """Whether a request of a queue of reliable connections, which keep what they take, has overtaken an older one."""
-    t = transport_at(device_row(w.devices, device).base)
-    shared = shared_queue_at(t, uint64(queue))
-    if queue != RELIABLE or waiting_requests(shared) == 0:
-        return False
-    return waiting_request(w, t, shared, 0).ticket < ticket
-
-
-@internal
-def check_shared_queues(w, device):
-    """At the end a shared queue of a device holds the requests that were posted and have not ended, each once."""
-    t = transport_at(device_row(w.devices, device).base)
-    for queue in (RELIABLE, UNRELIABLE):
-        shared, open_requests = shared_queue_at(t, uint64(queue)), 0
-        for side in range(w.side_count):
-            row = side_row(w.sides, side)
-            if row.device == device and row.shared_queue == queue:
-                for number in range(ROWS):
-                    open_requests += receive_of(w, side, 0, number).fate == RequestFate.POSTED
-        if waiting_requests(shared) != open_requests or shared.taken:
-            report_violation(w, Violation.MISSING_COMPLETION, device, waiting_requests(shared) - open_requests)
-            return
-        for number in range(open_requests):
-            request = waiting_request(w, t, shared, number)
-            if request.fate != RequestFate.POSTED:
-                report_violation(w, Violation.WRONG_COMPLETION, device, number)
-            is_out_of_order = number and waiting_request(w, t, shared, number - 1).ticket > request.ticket
-            if queue == RELIABLE and is_out_of_order:
-                report_violation(w, Violation.WRONG_COMPLETION, device, number)
-
-
-@internal
-def forget_shared(w, device):
-    """A restarted device has empty shared queues."""
-    for side in range(w.side_count):
-        if side_row(w.sides, side).device == device:
-            for number in range(ROWS):
-                receive = receive_of(w, side, 0, number)
-                if receive.fate == RequestFate.POSTED:
-                    receive.fate = RequestFate.FORGOTTEN
-
-
-@internal
 def complete(w, device, action):
     wr_id, status = int64(action.wr_id), int64(action.status)
     side, number = (wr_id & 0xFFFFFFFF) // ROWS, (wr_id & 0xFFFFFFFF) % ROWS
@@ -312,6 +250,9 @@ def is_described(w, sender, row, request, number, action, head):
     return (action.solicited != 0) == (request.flags & SendFlag.SOLICITED != 0)
 
 
+# Shared receive queues
+
+
 @internal
 def complete_shared(w, device, owner, number, action, status):
     """The completion of a request that a side has posted to a shared queue, by any queue pair that receives from it."""
@@ -325,6 +266,68 @@ def complete_shared(w, device, owner, number, action, status):
     if row.cut_off > 1 or is_overtaken(w, device, queue, receive.ticket):
         report_violation(w, Violation.WRONG_COMPLETION, side, IS_RECEIVE + number)
     end_receive(w, side, row, receive, action, status)
+
+
+@internal
+def receiver_of(w, device, qpn):
+    """The side of a device whose queue pair has a number; -1 if none has."""
+    t = transport_at(device_row(w.devices, device).base)
+    for side in range(w.side_count):
+        row = side_row(w.sides, side)
+        if row.device == device and not row.is_forgotten and queue_pair_at(t, uint64(row.row)).qpn == qpn:
+            return side
+    return -1
+
+
+@internal
+def is_overtaken(w, device, queue, ticket):
+    """Whether a request of a queue of reliable connections, which keep what they take, has overtaken an older one."""
+    t = transport_at(device_row(w.devices, device).base)
+    shared = shared_queue_at(t, uint64(queue))
+    if queue != RELIABLE or waiting_requests(shared) == 0:
+        return False
+    return waiting_request(w, t, shared, 0).ticket < ticket
+
+
+@internal
+def waiting_request(w, t, shared, number):
+    """The request `number` that waits in a shared queue, as the programs know it."""
+    waits = shared_row(t, shared_index(t, shared, int64(shared.head) + number))
+    return receive_row(w.receives, int64(waits.wr_id) & NUMBER)
+
+
+@internal
+def check_shared_queues(w, device):
+    """At the end a shared queue of a device holds the requests that were posted and have not ended, each once."""
+    t = transport_at(device_row(w.devices, device).base)
+    for queue in (RELIABLE, UNRELIABLE):
+        shared, open_requests = shared_queue_at(t, uint64(queue)), 0
+        for side in range(w.side_count):
+            row = side_row(w.sides, side)
+            if row.device == device and row.shared_queue == queue:
+                for number in range(ROWS):
+                    open_requests += receive_of(w, side, 0, number).fate == RequestFate.POSTED
+        if waiting_requests(shared) != open_requests or shared.taken:
+            report_violation(w, Violation.MISSING_COMPLETION, device, waiting_requests(shared) - open_requests)
+            return
+        for number in range(open_requests):
+            request = waiting_request(w, t, shared, number)
+            if request.fate != RequestFate.POSTED:
+                report_violation(w, Violation.WRONG_COMPLETION, device, number)
+            is_out_of_order = number and waiting_request(w, t, shared, number - 1).ticket > request.ticket
+            if queue == RELIABLE and is_out_of_order:
+                report_violation(w, Violation.WRONG_COMPLETION, device, number)
+
+
+@internal
+def forget_shared(w, device):
+    """A restarted device has empty shared queues."""
+    for side in range(w.side_count):
+        if side_row(w.sides, side).device == device:
+            for number in range(ROWS):
+                receive = receive_of(w, side, 0, number)
+                if receive.fate == RequestFate.POSTED:
+                    receive.fate = RequestFate.FORGOTTEN
 
 
 # Connections

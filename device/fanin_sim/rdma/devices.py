@@ -23,41 +23,16 @@ MAX_TURNS = 4  # of queue pairs, between two performances of actions
 
 
 @internal
-def perform(w, index):
-    """Perform the actions of a device."""
-    t = transport_at(device_row(w.devices, index).base)
-    count = int64(t.action_count)
-    for number in range(count):
-        change_memory(w, index, action_at(t, uint64(number)))
-    for number in range(count):
-        if action_at(t, uint64(number)).kind == ActionKind.SEND:
-            send(w, index, number)
-    for number in range(count):
-        if action_at(t, uint64(number)).kind == ActionKind.COMPLETE:
-            complete(w, index, action_at(t, uint64(number)))
-    t.action_count = 0
-
-
-@internal
-def change_memory(w, index, action):
-    """Perform an action that changes memory."""
-    is_atomic = action.kind == ActionKind.COMPARE_SWAP or action.kind == ActionKind.FETCH_ADD
-    if action.kind != ActionKind.WRITE and not is_atomic:
-        return
+def arrive(w, index, number):
+    """A packet arrives at a device. If too many wait, it is lost."""
     device = device_row(w.devices, index)
-    length = 8 if is_atomic else int64(action.length)
-    start, end = device.memory, device.memory + uint64(device.memory_size)
-    if action.remote < start or action.remote > end or uint64(length) > end - action.remote:
-        report_violation(w, Violation.STRAY_WRITE, index, length)
-    elif action.kind == ActionKind.WRITE:
-        copy(action.remote, action.payload, uint64(length))
-    else:
-        original = load_u64(action.remote)
-        store_be64(action.payload, original)
-        if action.kind == ActionKind.FETCH_ADD:
-            store_u64(action.remote, original + action.operand)
-        elif original == action.compare:
-            store_u64(action.remote, action.operand)
+    w.deliveries += 1
+    if device.inbox_count == device.inbox_room:
+        release(w, number)
+        return
+    store_u32(device.inbox + uint64(4 * device.inbox_count), number)
+    device.inbox_count += 1
+    serve_soon(w, index)
 
 
 @internal
@@ -69,19 +44,6 @@ def serve_soon(w, index):
         device.turns += 1
         pause = draw_below(w.seed, PAUSE, index, device.turns, w.pause + 1)
         event_queue.put(w, w.now + pause, EventKind.SERVE, index, 0, device.boots)
-
-
-@internal
-def arrive(w, index, number):
-    """A packet arrives at a device. If too many wait, it is lost."""
-    device = device_row(w.devices, index)
-    w.deliveries += 1
-    if device.inbox_count == device.inbox_room:
-        release(w, number)
-        return
-    store_u32(device.inbox + uint64(4 * device.inbox_count), number)
-    device.inbox_count += 1
-    serve_soon(w, index)
 
 
 @internal
@@ -117,6 +79,13 @@ def take_batch(w, index, device):
 
 
 @internal
+def tick(w, index):
+    call_event(w.on_tick, (int64(device_row(w.devices, index).base), w.now))
+    perform(w, index)
+    serve_soon(w, index)
+
+
+@internal
 def deadline_of(w, index):
     """When the timer of a device expires, ns."""
     deadline = transport_at(device_row(w.devices, index).base).next_deadline
@@ -124,10 +93,41 @@ def deadline_of(w, index):
 
 
 @internal
-def tick(w, index):
-    call_event(w.on_tick, (int64(device_row(w.devices, index).base), w.now))
-    perform(w, index)
-    serve_soon(w, index)
+def perform(w, index):
+    """Perform the actions of a device."""
+    t = transport_at(device_row(w.devices, index).base)
+    count = int64(t.action_count)
+    for number in range(count):
+        change_memory(w, index, action_at(t, uint64(number)))
+    for number in range(count):
+        if action_at(t, uint64(number)).kind == ActionKind.SEND:
+            send(w, index, number)
+    for number in range(count):
+        if action_at(t, uint64(number)).kind == ActionKind.COMPLETE:
+            complete(w, index, action_at(t, uint64(number)))
+    t.action_count = 0
+
+
+@internal
+def change_memory(w, index, action):
+    """Perform an action that changes memory."""
+    is_atomic = action.kind == ActionKind.COMPARE_SWAP or action.kind == ActionKind.FETCH_ADD
+    if action.kind != ActionKind.WRITE and not is_atomic:
+        return
+    device = device_row(w.devices, index)
+    length = 8 if is_atomic else int64(action.length)
+    start, end = device.memory, device.memory + uint64(device.memory_size)
+    if action.remote < start or action.remote > end or uint64(length) > end - action.remote:
+        report_violation(w, Violation.STRAY_WRITE, index, length)
+    elif action.kind == ActionKind.WRITE:
+        copy(action.remote, action.payload, uint64(length))
+    else:
+        original = load_u64(action.remote)
+        store_be64(action.payload, original)
+        if action.kind == ActionKind.FETCH_ADD:
+            store_u64(action.remote, original + action.operand)
+        elif original == action.compare:
+            store_u64(action.remote, action.operand)
 
 
 @internal
