@@ -1,8 +1,8 @@
 """The protocol between the conformance suite and the agent that works the device under test.
 
-Names are those of verbs: operations as in IBV_WR_..., rights as in IBV_ACCESS_..., statuses as in IBV_WC_....
-
-A request is a line of JSON, and so is its answer, which the suite awaits before it sends the next request.
+A request is a line of JSON, and so is its answer, which the suite awaits before it sends the next request
+(docs/conformance.md). Requests about ordinary RDMA traffic use the names of verbs: operations as in IBV_WR_..., rights
+as in IBV_ACCESS_..., statuses as in IBV_WC_....
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from msgspec import Meta
 from fanin_wire.abi import ContributorClass, DType, Op, Route, Service
 from fanin_wire.verbs import Access, RequestOpcode
 
+VERSION = 1
+MAX_LINE = 1 << 20  # bytes of a line, with its end
 MAX_WAIT_S = 60.0
+MAX_MEMORY = 1 << 18  # bytes of a queue pair
+REMOTE_RIGHTS = ("REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC")
 Number24 = Annotated[int, Meta(ge=0, lt=1 << 24)]
 Number32 = Annotated[int, Meta(ge=0, lt=1 << 32)]
 Number64 = Annotated[int, Meta(ge=0)]  # msgspec has no bound of 2^64
 Seconds = Annotated[float, Meta(ge=0, le=MAX_WAIT_S)]
 Queue = Annotated[int, Meta(ge=0, lt=1 << 16)]
-MAX_MEMORY = 1 << 18  # bytes of a queue pair
-REMOTE_RIGHTS = ("REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC")
 Place = Annotated[int, Meta(ge=0, le=MAX_MEMORY)]  # bytes from the start of the memory
-VERSION = 1
-MAX_LINE = 1 << 20  # bytes of a line, with its end
 Blocks = tuple[Number32, Number32]  # first, number
 
 
@@ -296,6 +296,7 @@ def answer_of_error(error: AgentError) -> Answer:
 
 
 # Values
+
 _ENUMERATIONS: dict[str, Any] = {"op": Op, "dtype": DType, "contributors": ContributorClass, "route": Route}
 _ENUMERATIONS |= {"service": Service, "operation": RequestOpcode, "right": Access}
 

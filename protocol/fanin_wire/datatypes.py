@@ -42,7 +42,7 @@ class DataType(NamedTuple):
     """An element type.
 
     code, name: in CETH, WQE and SPEC.md. numpy: dtype of its storage. alias: in ml_dtypes and torch, if numpy lacks the
-    type. decode, encode: of a small float, from storage to float32 and back (`small_floats`). nccl, sharp: the ends of
+    type. decode, encode: of a small float, from storage to float32 and back. nccl, sharp: the ends of
     the names NCCL_... and SHARP_DTYPE_...; "" if that library lacks the type.
     """
 
@@ -74,7 +74,8 @@ class DataType(NamedTuple):
         return WIDE_BYTES // self.itemsize if self.family == Family.SMALL_FLOAT else 1
 
 
-# Small floats, from their storage to f32 and back
+# Small floats, from their storage to f32, which holds every value, and back: to nearest, ties to even. If the storage
+# is a numpy float, a NaN may be any; `arithmetic` makes it canonical.
 
 
 def f32_of_f16(stored: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Campaigns of the schedule fuzzer: a violation is shrunk and explained; counts over all schedules.
 
-ddmin: Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", 2002.
+Messages and faults are removed while the violation stays (ddmin: Zeller and Hildebrandt, "Simplifying and Isolating
+Failure-Inducing Input", 2002).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from fanin_sim.campaign import TAIL, Campaign, Replay, Tell, nobody, run_campaign
+from fanin_sim.campaign import TAIL, Campaign, Replay, Tell, run_campaign, tell_nobody
 from fanin_sim.findings import Category, Finding, Tally
 from fanin_sim.fuzz.codes import FaultKind, Violation
 from fanin_sim.fuzz.plan import Fault, Plan
@@ -39,7 +40,7 @@ def prepare() -> None:
 
 
 def run(
-    seconds: float, seed: int = 1, processes: int = 2, *, schedules: int | None = None, tell: Tell = nobody
+    seconds: float, seed: int = 1, processes: int = 2, *, schedules: int | None = None, tell: Tell = tell_nobody
 ) -> FuzzTally:
     """Runs schedules in several processes. The arguments are those of `campaign.run_campaign`."""
     prepare()

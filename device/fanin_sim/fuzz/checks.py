@@ -23,16 +23,15 @@ ONE, ZERO = uint64(1), uint64(0)
 SCOPE_SHIFT = 56  # in the detail of the violation, above the named bits
 
 # Statuses of a job that was refused for lack of slots. Ranks that join later may wait for ranks that have left.
-SHORTAGE_STATUSES = sum(
-    1 << int(Status[name]) for name in ("NO_RESOURCES", "PEER_LOST", "ABORTED", "TIMEOUT", "NOT_CONFIGURED")
-)
+SHORTAGE = (Status.NO_RESOURCES, Status.PEER_LOST, Status.ABORTED, Status.TIMEOUT, Status.NOT_CONFIGURED)
+SHORTAGE_STATUSES = sum(1 << int(status) for status in SHORTAGE)
 OPEN = -1  # status of a request that has not ended
 NOT_POSTED = -2
 ABANDONED = -3  # its rank has left without waiting for it, or has died
 
 
 @internal
-def complete(w, vertex, action):
+def on_completion(w, vertex, action):
     """A COMPLETE action: of the oldest signalled request under way. Silent requests before it have succeeded (I5)."""
     number = rank_of(w, vertex, int64(action.queue))
     place = int64(action.wr_id)
@@ -98,7 +97,7 @@ def is_equal(one, other, length):
 
 
 @internal
-def answer(w, vertex, action):
+def on_notice(w, vertex, action):
     """A NOTICE action: the answer to a JOIN or LEAVE. PENDING is not an answer."""
     if action.status == Status.PENDING:
         return
@@ -153,7 +152,7 @@ def note_shortage(w, rank):
 
 
 @internal
-def arrive(w, vertex, action):
+def on_arrival(w, vertex, action):
     """An ARRIVAL action: the data of a message that its rank has not posted, and which must be right (I1, I2). Every
     second rank looks for them, and posts a request that wants nothing.
 
@@ -185,7 +184,7 @@ def arrive(w, vertex, action):
 
 
 @internal
-def write(w, vertex, action):
+def on_write(w, vertex, action):
     """A DMA_WRITE or TARGET action, which must lie within the result of an open request (I6). Copies the data of a
     DMA_WRITE; REDUCE writes those of a TARGET. Returns False if the write is not allowed."""
     number = rank_of(w, vertex, int64(action.queue))

@@ -7,7 +7,7 @@ from fanin_nic.engine.records.accessors import action_at, engine_at
 from fanin_nic.engine.records.actions import ACTION, ActionKind
 from fanin_nic.native.memory import address_of, copy, record_at
 from fanin_sim.fabric.invariants import check
-from fanin_sim.fuzz.checks import answer, arrive, complete, rank_of, write
+from fanin_sim.fuzz.checks import on_arrival, on_completion, on_notice, on_write, rank_of
 from fanin_sim.fuzz.codes import EventKind, FaultKind, RankState, Violation
 from fanin_sim.fuzz.faults import begin_event, crash_device, fault_value, record_fault
 from fanin_sim.fuzz.network import send
@@ -145,13 +145,13 @@ def perform(w, index):
         elif action.kind == ActionKind.REDUCE:
             reduce(w, index, number)
         elif action.kind == ActionKind.DMA_WRITE:
-            write(w, index, action)
+            on_write(w, index, action)
         elif action.kind == ActionKind.COMPLETE:
-            complete(w, index, action)
+            on_completion(w, index, action)
         elif action.kind == ActionKind.NOTICE:
-            answer(w, index, action)
+            on_notice(w, index, action)
         elif action.kind == ActionKind.ARRIVAL:
-            arrive(w, index, action)
+            on_arrival(w, index, action)
         elif action.kind == ActionKind.DMA_READ:
             read(w, index, action)
     e.action_count = 0
@@ -168,7 +168,7 @@ def reduce(w, index, number):
     action = action_at(e, number)
     first, sound = number + 1 + int64(action.count), True
     for target in range(first, first + int64(action.targets)):
-        sound &= write(w, index, action_at(e, target))
+        sound &= on_write(w, index, action_at(e, target))
     if sound:
         events.reduce(vertex.base, number)
 

@@ -125,8 +125,8 @@ class Job:
         for member in self.members:
             self.device(member).engine.leave(self.queue(member), LEAVE_TAG, self.simulation.now)
             self.simulation.wake(self.device(member))
-        had_left = _for_all(self.simulation.vertices, lambda device: not self._records(device))
-        self.simulation.run(lambda: had_left() and not self.records(), limit=200_000_000_000)
+        have_left = _for_all(self.simulation.vertices, lambda device: not self._records(device))
+        self.simulation.run(lambda: have_left() and not self.records(), limit=200_000_000_000)
 
     def records(self) -> list[np.void]:
         return [record for device in self.simulation.vertices for record in self._records(device)]

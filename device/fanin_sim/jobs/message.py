@@ -49,6 +49,7 @@ class Collective(NamedTuple):
     wants: Share
 
 
+# The devices do not use this table.
 COLLECTIVES = {
     "allreduce": Collective(ContributorClass.ALL, False, Share.WHOLE, Share.WHOLE),
     "reduce": Collective(ContributorClass.ALL, False, Share.WHOLE, Share.AT_ROOT),

@@ -1,6 +1,7 @@
 """The event queue, a binary heap ordered by time and insertion; and random numbers as hashes of a counter.
 
-So a fault can be removed from a schedule while all other faults stay in their places.
+Each random number is a hash of the seed, its purpose, a place and a counter, and of nothing else. So a fault can be
+removed from a schedule while all other faults stay in their places.
 """
 
 from numba import int64, uint64
@@ -10,13 +11,13 @@ from fanin_sim.jit import internal
 from fanin_sim.kernel.tables import EVENT, LIVELOCK, event_row
 from fanin_sim.kernel.trace import report_violation
 
+EVENT_SIZE = uint64(EVENT.itemsize)
 GOLDEN = uint64(0x9E3779B97F4A7C15)
 FIRST, SECOND = uint64(0xBF58476D1CE4E5B9), uint64(0x94D049BB133111EB)
 RATE_SCALE = 65536  # denominator of all rates
 
 # Purposes; the kinds of faults are purposes, too.
 WEIGHT, LATENCY, GAP, PAUSE = 32, 33, 34, 35
-EVENT_SIZE = uint64(EVENT.itemsize)
 
 
 @internal

@@ -7,7 +7,8 @@ states. For a violation it prints the shortest sequence of events that leads the
 
 Safety is checked at every transition of a device (`device_model`); where devices crash, no other device may be reported
 as lost. Liveness is checked from every reachable state: a continuation without further faults, in which timers expire
-when nothing else happens, must end with all requests complete, all ranks gone and all devices empty (`liveness`).
+when nothing else happens, must end with all requests complete, all ranks gone and all devices empty
+(`LivenessChecker`).
 """
 
 import sys
@@ -117,9 +118,7 @@ class LivenessChecker:
         space, before = self._space, (devices, packets)
         devices, packets = space.deliver_all(devices, packets)
         for number, event in space.timeouts(devices, packets):
-            if (number, event) not in space.timeouts(
-                devices, packets
-            ):  # an event before it in this round has made it impossible
+            if (number, event) not in space.timeouts(devices, packets):  # an event before it has made it impossible
                 continue
             devices, packets = space.apply_event(devices, packets, number, event)
         for number, model in enumerate(space.models):

@@ -1,8 +1,8 @@
-"""The checks of completions, and of shared receive queues.
+"""The checks of completions, and of shared receive queues: their order, and that no request is lost.
 
-A device has one for its reliable connections and one for all else: a datagram that the network repeats then takes no
-request from a waiting connection. A program also posts its requests after its connection has failed: other queue pairs
-may have received from the first ones.
+A device has one shared queue for its reliable connections and one for all else: a datagram that the network repeats
+then takes no request from a waiting connection. A program also posts its requests after its connection has failed:
+other queue pairs may have received from the first ones.
 """
 
 from numba import int64, uint64
@@ -32,7 +32,7 @@ NO_ICRC_STATUS = 14  # statuses that there are
 @internal
 def complete(w, device, action):
     wr_id, status = int64(action.wr_id), int64(action.status)
-    side, number = (wr_id & 0xFFFFFFFF) // ROWS, (wr_id & 0xFFFFFFFF) % ROWS
+    side, number = (wr_id & NUMBER) // ROWS, (wr_id & NUMBER) % ROWS
     w.completions += 1
     add_line(w, EventKind.COMPLETION, side, wr_id >> 32, int64(action.opcode), number, 0, status, 0)
     if side >= w.side_count or side_row(w.sides, side).device != device:
@@ -201,9 +201,7 @@ def receive_message(w, side, row, receive, action):
     has_data = request.kind != RequestKind.WRITE_WITH_IMMEDIATE
     device = device_row(w.devices, row.device)
     place = device.memory + uint64(receive.place + head)
-    if (
-        row.kind != Transport.RC
-    ):  # the header of the network; and parts of messages that were dropped may lie behind this one
+    if row.kind != Transport.RC:  # the header of the network; behind the message may be parts of dropped ones
         copy(device.model + uint64(receive.place), device.memory + uint64(receive.place), uint64(receive.length))
     if not is_described(w, side ^ 1, row, request, found, action, head):
         report_violation(w, Violation.WRONG_COMPLETION, side, found)
@@ -231,21 +229,15 @@ def next_message(w, side, row, action):
 @internal
 def is_described(w, sender, row, request, number, action, head):
     """Whether a completion describes a message truly."""
-    if action.opcode != (
-        CompletionOpcode.RECV_RDMA_WITH_IMM
-        if request.kind == RequestKind.WRITE_WITH_IMMEDIATE
-        else CompletionOpcode.RECV
-    ):
+    is_write = request.kind == RequestKind.WRITE_WITH_IMMEDIATE
+    if action.opcode != (CompletionOpcode.RECV_RDMA_WITH_IMM if is_write else CompletionOpcode.RECV):
         return False
-    flags = (0 if request.kind == RequestKind.SEND else CompletionFlag.WITH_IMM) | (
-        CompletionFlag.GRH if row.kind == Transport.UD else 0
-    )
+    flags = 0 if request.kind == RequestKind.SEND else CompletionFlag.WITH_IMM
+    flags |= CompletionFlag.GRH if row.kind == Transport.UD else 0
     if action.flags != flags or int64(action.byte_length) != request.length + head:
         return False
-    if (
-        flags & CompletionFlag.WITH_IMM
-        and int64(action.immediate) != sender * ROWS + row.generation * REQUESTS + number
-    ):
+    immediate = sender * ROWS + row.generation * REQUESTS + number
+    if flags & CompletionFlag.WITH_IMM and int64(action.immediate) != immediate:
         return False
     return (action.solicited != 0) == (request.flags & SendFlag.SOLICITED != 0)
 

@@ -134,7 +134,7 @@ def change_memory(w, index, action):
 def restart(w, index):
     note_fault(w, FaultKind.RESTART, index)
     add_line(w, EventKind.RESTARTED, index, 0, 0, 0, 0, 0, 0)
-    empty(w, index)
+    empty_tables(w, index)
     if w.is_shared:
         forget_shared(w, index)
     for side in range(w.side_count):
@@ -145,7 +145,7 @@ def restart(w, index):
 
 
 @internal
-def empty(w, index):
+def empty_tables(w, index):
     """Empty the tables of a device, and drop the waiting packets."""
     device = device_row(w.devices, index)
     copy(device.base, device.snapshot, uint64(device.size))

@@ -12,7 +12,7 @@ from fanin_sim.kernel.tables import NEVER, event_row, outcome_of
 from fanin_sim.kernel.trace import add_line, report_violation
 from fanin_sim.rdma.codes import EventKind, FaultKind, RequestFate, RequestKind, Violation
 from fanin_sim.rdma.completions import check_shared_queues
-from fanin_sim.rdma.devices import arrive, deadline_of, empty, restart, serve, tick
+from fanin_sim.rdma.devices import arrive, deadline_of, empty_tables, restart, serve, tick
 from fanin_sim.rdma.network import note_fault
 from fanin_sim.rdma.programs import abandon, begin, connect, give_up, reconnect, step
 from fanin_sim.rdma.tables import (
@@ -58,7 +58,7 @@ def prepare(w):
     for index in range(w.device_count):
         device = device_row(w.devices, index)
         device.inbox_count = 0
-        empty(w, index)
+        empty_tables(w, index)
         device.boots = 0
         device.turns = 0
         device.tickets = 0
@@ -145,7 +145,7 @@ def check_end(w):
     if w.checks_icrc and w.violation == Violation.NOTHING:
         excuse_failed(w)
         for index in range(w.device_count):
-            compare(w, index)
+            compare_memory(w, index)
 
 
 @internal
@@ -159,7 +159,7 @@ def excuse_failed(w):
                 receive = receive_of(w, side, generation, number)
                 is_untouched = w.is_shared and row.kind == Transport.RC and receive.fate == RequestFate.POSTED
                 if receive.fate != RequestFate.SUCCEEDED and not is_untouched:
-                    accept(w, row.device, receive.place, BUFFER)
+                    accept_memory(w, row.device, receive.place, BUFFER)
 
 
 @internal
@@ -168,22 +168,22 @@ def excuse_request(w, row, other, request):
     if request.fate == RequestFate.SUCCEEDED and row.kind == Transport.RC:
         return
     if request.kind >= RequestKind.READ:
-        accept(w, row.device, request.local, LONGEST)
+        accept_memory(w, row.device, request.local, LONGEST)
     if request.kind >= RequestKind.FETCH_ADD:
-        accept(w, other, int64(request.remote) & ~7, 8)
+        accept_memory(w, other, int64(request.remote) & ~7, 8)
     elif request.kind >= RequestKind.WRITE and request.kind < RequestKind.READ:
-        accept(w, other, request.remote, LONGEST)
+        accept_memory(w, other, request.remote, LONGEST)
 
 
 @internal
-def accept(w, index, place, length):
+def accept_memory(w, index, place, length):
     """The model takes bytes of a device that may be anything."""
     device = device_row(w.devices, index)
     copy(device.model + uint64(place), device.memory + uint64(place), uint64(length))
 
 
 @internal
-def compare(w, index):
+def compare_memory(w, index):
     """Compare the memory of a device with the model."""
     device = device_row(w.devices, index)
     for place in range(0, device.memory_size, 8):
