@@ -42,7 +42,7 @@ from fanin_wire.status import NAMING_A_DEVICE
 
 ACTION_SIZE = U64(ACTION.itemsize)
 HEADER_SIZE = U64(HEADER.itemsize)
-SLOT_FLAGS = int(Flag.HAS_DATA) | int(Flag.WANTS_RESULT) | int(Flag.WIDE) | int(Flag.AHEAD)  # set anew for each packet
+SLOT_FLAGS = int(Flag.HAS_DATA | Flag.WANTS_RESULT | Flag.WIDE | Flag.AHEAD)  # set anew for each packet
 MAX_CONSECUTIVE_LOSSES = 4  # prove that the group does not reach this device
 MAX_FAILURES = 6  # that count: 63 invitations are ignored
 MISSED_INVITATIONS = 3  # in a row, after which the group is gone

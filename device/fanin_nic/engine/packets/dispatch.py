@@ -81,11 +81,8 @@ def on_packet(e, address, length, source):
 @internal
 def on_other_version(e, header, source):
     """Event: a packet of another version, of whose header only the common part can be understood."""
-    if (
-        header.opcode == Opcode.CONFIG_ACK
-        and header.status == Status.VERSION_MISMATCH
-        and is_awaited_answer(e, header, source)
-    ):
+    is_refusal = header.opcode == Opcode.CONFIG_ACK and header.status == Status.VERSION_MISMATCH
+    if is_refusal and is_awaited_answer(e, header, source):
         count(e, Counter.RX_FIRST + (header.opcode & 15))
         job = job_at(e, find_job(e, header.jid) - 1)
         job.peer_version = header.ceth_version

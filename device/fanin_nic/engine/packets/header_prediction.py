@@ -43,7 +43,7 @@ from fanin_wire.abi import ContributorClass
 from fanin_wire.fields import BTH, CETH, TRANSPORT_SIZE, Flag, Opcode
 
 CLASS_ALL = int(ContributorClass.ALL) << CLASS_SHIFT
-COMPARED_FLAGS = CLASS_MASK << CLASS_SHIFT | int(Flag.HAS_DATA) | int(Flag.WIDE)
+COMPARED_FLAGS = CLASS_MASK << CLASS_SHIFT | int(Flag.HAS_DATA | Flag.WIDE)
 PREDICTED_FLAGS = CLASS_ALL | int(Flag.HAS_DATA)  # of COMPARED_FLAGS
 RX_CONTRIBUTION = int(Counter.RX_FIRST) + (int(Opcode.CONTRIBUTION) & 15)
 PREDICTED_HEADER = U64(CHILD.fields["predicted_header"][1])  # type: ignore[index]

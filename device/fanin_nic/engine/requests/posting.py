@@ -119,9 +119,8 @@ def check_request(e, job, queue, wqe):
         return Status.INVALID_REQUEST
     if job.node_count <= MAX_CHILDREN and wqe.node_bitmap != all_nodes(job):
         return Status.INVALID_REQUEST
-    if (wqe.address_count > 1) != (wqe.flags & WqeFlag.ADDRESS_LIST != 0) or (
-        wqe.flags & WqeFlag.INLINE and wqe.address_count > 1
-    ):
+    has_list = wqe.flags & WqeFlag.ADDRESS_LIST != 0
+    if (wqe.address_count > 1) != has_list or (wqe.flags & WqeFlag.INLINE and wqe.address_count > 1):
         return Status.INVALID_REQUEST
     status = check_message(e, job, wqe)
     if status == Status.SUCCESS and wqe.seg != U64(queue.position) & (U64(job.slots) - ONE):
@@ -147,11 +146,8 @@ def check_message(e, job, wqe):
     if wqe.length // segment + wqe.length // wqe.block >= MAX_SEGMENTS:
         return Status.INVALID_REQUEST
     end = U64(wqe.sid) + U64(wqe.segments)
-    return (
-        Status.SUCCESS
-        if wqe.segments and end <= segments_of(wqe.length, wqe.block, segment)
-        else Status.INVALID_REQUEST
-    )
+    is_inside = wqe.segments and end <= segments_of(wqe.length, wqe.block, segment)
+    return Status.SUCCESS if is_inside else Status.INVALID_REQUEST
 
 
 @internal

@@ -129,9 +129,8 @@ def waits_for_turn(e, queue, request):
 @internal
 def has_ranks_before(job, queue, request):
     """Whether ranks before those of a queue must have brought their data."""
-    return (
-        job.flags & REPRODUCIBLE and request.contributors == ContributorClass.ALL and ranks_before(job, queue) != ZERO
-    )
+    has_turns = job.flags & REPRODUCIBLE != 0 and request.contributors == ContributorClass.ALL
+    return has_turns and ranks_before(job, queue) != ZERO
 
 
 @internal

@@ -94,9 +94,8 @@ def is_lossy(e, job):
 @internal
 def awaits_answer(slot):
     """Whether a slot has sent something and waits for an answer."""
-    return slot.unacked != 0 or (
-        slot.upward == Upward.SENT and (slot.state == SlotState.LOCAL or slot.state == SlotState.OPEN)
-    )
+    is_open = slot.state == SlotState.LOCAL or slot.state == SlotState.OPEN
+    return slot.unacked != 0 or (slot.upward == Upward.SENT and is_open)
 
 
 @internal

@@ -143,11 +143,8 @@ def on_read_response(t, q, packet, part, data, length):
     offset = number * int64(q.mtu)
     is_last = number == int64(request.packets) - 1
     ends = part != Part.FIRST and part != Part.MIDDLE
-    if (
-        request.opcode != RequestOpcode.RDMA_READ
-        or length != min(int64(request.length) - offset, int64(q.mtu))
-        or ends != is_last
-    ):
+    is_whole = length == min(int64(request.length) - offset, int64(q.mtu))
+    if request.opcode != RequestOpcode.RDMA_READ or not is_whole or ends != is_last:
         count(t, Counter.DROP_RESPONSE)
     elif is_expected(t, q, packet, counter):
         if scatter(t, q, sges_of_send(request), int64(request.sge_count), offset, data, length):

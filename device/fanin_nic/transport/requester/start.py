@@ -61,14 +61,12 @@ def check(t, q, request):
         return CompletionStatus.LOC_QP_OP_ERR
     if request.flags & SendFlag.INLINE and (is_answered(opcode) or length > MAX_INLINE_DATA):
         return CompletionStatus.LOC_QP_OP_ERR if is_answered(opcode) else CompletionStatus.LOC_LEN_ERR
-    if length > (int64(q.mtu) if q.kind == Transport.UD else MAX_MESSAGE) or (
-        is_atomic(opcode) and length != ATOMIC_BYTES
-    ):
+    longest = int64(q.mtu) if q.kind == Transport.UD else MAX_MESSAGE
+    if length > longest or (is_atomic(opcode) and length != ATOMIC_BYTES):
         return CompletionStatus.LOC_LEN_ERR
     access = Access.LOCAL_WRITE if is_answered(opcode) else LOCAL_READ
-    if not request.flags & SendFlag.INLINE and not allows(
-        t, q, sges_of_send(request), int64(request.sge_count), access
-    ):
+    pieces = sges_of_send(request)
+    if not request.flags & SendFlag.INLINE and not allows(t, q, pieces, int64(request.sge_count), access):
         return CompletionStatus.LOC_PROT_ERR
     return CompletionStatus.SUCCESS
 
@@ -80,9 +78,8 @@ def is_supported(q, opcode):
         return True
     if opcode in (RequestOpcode.RDMA_WRITE, RequestOpcode.RDMA_WRITE_WITH_IMM):
         return q.kind != Transport.UD
-    return q.kind == Transport.RC and (
-        opcode == RequestOpcode.SEND_WITH_INV or (is_answered(opcode) and q.most_reads > 0)
-    )
+    is_allowed = opcode == RequestOpcode.SEND_WITH_INV or (is_answered(opcode) and q.most_reads > 0)
+    return q.kind == Transport.RC and is_allowed
 
 
 @internal

@@ -200,12 +200,9 @@ def is_length_of_part(q, part, length):
 @internal
 def on_read(t, q, packet, length):
     """The expected READ; returns a Verdict."""
-    if (
-        not int64(q.access) & Access.REMOTE_READ
-        or q.receiving != Receiving.NOTHING
-        or length
-        or packet.dlen > MAX_MESSAGE
-    ):
+    if not int64(q.access) & Access.REMOTE_READ or q.receiving != Receiving.NOTHING:
+        return Verdict.INVALID
+    if length or packet.dlen > MAX_MESSAGE:
         return Verdict.INVALID
     if q.response_count >= q.most_responses:
         return Verdict.INVALID

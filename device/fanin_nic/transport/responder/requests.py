@@ -139,12 +139,10 @@ def on_unreliable_request(t, q, packet, data, length):
 def take_unreliable(t, q, packet, data, length):
     """Perform a packet. After a lost one the rest of its message is dropped; the next message begins anew."""
     operation, part = int64(OPERATIONS[packet.opcode]), int64(PARTS[packet.opcode])
-    begins = part in (Part.FIRST, Part.ONLY)
-    if begins:
+    under_way = Receiving.SEND if operation == Operation.SEND else Receiving.WRITE
+    if part in (Part.FIRST, Part.ONLY):
         q.receiving = Receiving.NOTHING
-    elif packet.psn != q.expected or q.receiving != (
-        Receiving.SEND if operation == Operation.SEND else Receiving.WRITE
-    ):
+    elif packet.psn != q.expected or q.receiving != under_way:
         q.receiving = Receiving.NOTHING
         count(t, Counter.DROP_OPCODE_SEQUENCE)
         return
