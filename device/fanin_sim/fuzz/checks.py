@@ -225,9 +225,6 @@ def wake(w, number, time):
     event_queue.put(w, time, EventKind.RANK, number, 0, rank.generation)
 
 
-# Members that are reported as missing
-
-
 @internal
 def check_peer_lost(w, number, status, kind, named):
     """Checks a completion: PEER_LOST must report a member, and only members that may be reported."""

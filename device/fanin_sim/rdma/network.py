@@ -27,9 +27,6 @@ QPN, PSN = uint64(BTH.byte_offset("dqpn") - 1), uint64(BTH.byte_offset("psn") - 
 LOW_24 = (1 << 24) - 1
 
 
-# Packets
-
-
 @internal
 def send(w, source, index):
     """The SEND action `index` of a device, with the PIECEs after it."""
@@ -142,9 +139,6 @@ def next_ordinal(w, link):
     ordinal = int64(load_u32(place))
     store_u32(place, ordinal + 1)
     return ordinal
-
-
-# Faults
 
 
 @internal

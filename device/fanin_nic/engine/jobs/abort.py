@@ -99,9 +99,6 @@ def send_abort(e, job, destination, source):
         set_missing_below(header, job.missing_kind, U64(job.missing))
 
 
-# Tombstones
-
-
 @internal
 def free_record(e, job):
     """Free a job that has ended here. The tombstone of the incarnation that it refused takes its record."""

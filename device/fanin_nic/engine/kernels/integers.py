@@ -20,9 +20,6 @@ INTEGERS = {
 UNSIGNED = {8: types.uint8, 16: types.uint16, 32: types.uint32, 64: types.uint64}
 
 
-# Arithmetic
-
-
 def _sum(accumulator, data, count):
     a, b = elements(accumulator, count), elements(data, count)
     for i in range(count):
@@ -106,9 +103,6 @@ def integer_kernels(finish: int) -> dict[tuple[int, int], Kernel]:
         kernels[Op.MAX, dtype] = Kernel(_max, element, element)
         kernels[finish, dtype] = Kernel(_division(element), element, types.int64)
     return kernels
-
-
-# Bitwise and logical operations
 
 
 def _logical_and(accumulator, data, count):

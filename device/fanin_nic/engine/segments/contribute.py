@@ -41,8 +41,6 @@ from fanin_nic.native.memory import lowest_bit
 from fanin_wire.abi import Route, Status
 from fanin_wire.fields import CLASS_SHIFT, Flag
 
-# Of a rank
-
 
 @internal_for(ENGINE, int64, REQUEST_SCALARS, int64, int64, uint64)
 def contribute_rank(e, queue_index, request, number, entry, address):
@@ -117,9 +115,6 @@ def give_ahead(e, job, slot, queue_index, request, has_brought):
     if has_brought:
         return deliver_ahead(e, job, slot, queue_index, request.count == 1 and U64(slot.length) == request.length)
     return deliver_ahead_to(e, job, slot, queue_index)
-
-
-# Of another device
 
 
 @internal

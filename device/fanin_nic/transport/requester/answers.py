@@ -40,9 +40,6 @@ RNR_TIMES = np.array(RNR_TIMES_NS, np.uint64)
 OPERAND = U64(ACTION.fields["operand"][1])  # type: ignore[index]
 
 
-# Acknowledgements
-
-
 @internal
 def on_acknowledge(t, q, packet):
     """An ACKNOWLEDGE: the packets before its PSN have arrived, and the one with its PSN too, or it says why not."""
@@ -128,9 +125,6 @@ def ask_again(t, q):
         q.went_back = 1
         count(t, Counter.IMPLIED_NAKS)
         go_back(t, q, int64(q.limit) // 2)
-
-
-# Responses
 
 
 @internal
