@@ -32,8 +32,8 @@ TESTS = (
 )
 TEST_OF_KERNELS = ("tests/engine/test_kernels.py", "-m", "not deep", "-k", "BXNOR or f8e5m2")
 OPERATIONS, DATATYPES = "protocol/fanin_wire/operations.py", "protocol/fanin_wire/datatypes.py"
-SMALL_FLOATS, REFERENCE = "protocol/fanin_wire/datatypes.py", "tools/fanin_reference/arithmetic.py"
-KERNELS = "device/fanin_nic/engine/kernels"
+REFERENCE, KERNELS = "tools/fanin_reference/arithmetic.py", "device/fanin_nic/engine/kernels"
+INTEGERS, FLOATS = f"{KERNELS}/integers.py", f"{KERNELS}/floats.py"
 MPI = "host/fanin/mpi/abi/mpi_abi.c"  # which does not have every type
 
 # (file, what stands there, what is put before it)
@@ -44,25 +44,25 @@ BXNOR = (
         '    Operation(14, "BXNOR", _BITS, lambda a, b: ~(a ^ b), "each bit: 1 where both are equal"),\n',
     ),
     (
-        f"{KERNELS}/logical.py",
+        INTEGERS,
         "LOGICAL = {",
         "def _bitwise_equal(accumulator, data, count):\n"
         "    a, b = elements(accumulator, count), elements(data, count)\n"
         "    for i in range(count):\n"
         "        a[i] = ~(a[i] ^ b[i])\n\n\n",
     ),
-    (f"{KERNELS}/logical.py", "Op.BXOR: _bitwise_xor", "Op.BXNOR: _bitwise_equal, "),
+    (INTEGERS, "Op.BXOR: _bitwise_xor", "Op.BXNOR: _bitwise_equal, "),
     (REFERENCE, '    "BXOR": lambda', '    "BXNOR": lambda a, b: ~(a ^ b),\n'),
 )
 E5M2 = (
     (
         DATATYPES,
         ")\n\nLayout = ",
-        '    DataType(21, "f8e5m2", np.dtype("<u1"), Family.SMALL_FLOAT, "float8_e5m2", small_floats.f32_of_e5m2,\n'
-        '        small_floats.e5m2_of_f32, nccl="FLOAT8_E5M2"),\n',
+        '    DataType(21, "f8e5m2", np.dtype("<u1"), Family.SMALL_FLOAT, "float8_e5m2", f32_of_e5m2, e5m2_of_f32,\n'
+        '        nccl="FLOAT8_E5M2"),\n',
     ),
     (
-        SMALL_FLOATS,
+        DATATYPES,
         "def f32_of_bf16(",
         '''def f32_of_e5m2(stored: np.ndarray) -> np.ndarray:
     """The bits of e5m2, uint8, to float32: they are the upper half of float16."""
@@ -82,7 +82,7 @@ def e5m2_of_f32(values: np.ndarray) -> np.ndarray:
 ''',
     ),
     (
-        f"{KERNELS}/conversions.py",
+        FLOATS,
         "@register_jitable\ndef f32_of_bf16",
         """@register_jitable
 def f32_of_e5m2(value):
@@ -102,9 +102,8 @@ def e5m2_of_f32(value):
 
 """,
     ),
-    (f"{KERNELS}/small_floats.py", "bf16_of_f32, f16_of_f32", "e5m2_of_f32, f32_of_e5m2, "),
-    (f"{KERNELS}/small_floats.py", "DType.F16: (F16,", "DType.F8E5M2: (F8E5M2, f32_of_e5m2, e5m2_of_f32), "),
-    (f"{KERNELS}/small_floats.py", "BITS = {", "F8E5M2 = Format(types.int8, 0x7C, 0x7E)\n"),
+    (FLOATS, "DType.F16: (F16,", "DType.F8E5M2: (F8E5M2, f32_of_e5m2, e5m2_of_f32), "),
+    (FLOATS, "BF16 = Format(", "F8E5M2 = Format(types.int8, 0x7C, 0x7E)\n"),
     (REFERENCE, "PAIRS = {", 'LETTERS |= {"f8e5m2": "B"}\n'),
     (
         REFERENCE,

@@ -1,7 +1,7 @@
 """Campaigns of a schedule fuzzer: many seeds in several processes; the command that runs them.
 
-Prints the tally as JSON. The exit code is 1 after a violation. Tests of defective devices use these commands; `fanin
-sim` prints tables for people.
+The command prints the tally as JSON. Its exit code is 1 after a violation. Tests of defective devices use these
+commands; `fanin sim` prints tables for people.
 """
 
 import json
@@ -17,14 +17,14 @@ from fanin_sim.findings import Finding, Tally
 from fanin_wire.command_line import Parser
 
 MAX_FINDINGS = 5  # of a process, which then stops
-TELL_SECONDS = 1.0
 TAIL = 40  # lines of a trace that a finding shows
+TELL_SECONDS = 1.0
+LINE_SECONDS = 15.0  # between two lines about the progress
 AnyTally = TypeVar("AnyTally", bound=Tally)
 Tell = Callable[[float], None]
-LINE_SECONDS = 15.0  # between two lines about the progress
 
 
-def nobody(seconds: float) -> None:
+def tell_nobody(seconds: float) -> None:
     """The default of `tell`."""
 
 
@@ -51,7 +51,12 @@ class Campaign(Generic[AnyTally]):
 
 
 def run_campaign(
-    campaign: Campaign[AnyTally], seconds: float, seed: int, processes: int, schedules: int | None, tell: Tell = nobody
+    campaign: Campaign[AnyTally],
+    seconds: float,
+    seed: int,
+    processes: int,
+    schedules: int | None,
+    tell: Tell = tell_nobody,
 ) -> AnyTally:
     """Runs schedules in several processes, which share the code that the caller has compiled.
 
@@ -113,7 +118,7 @@ def _work(
 
 
 def _run_seeds(
-    campaign: Campaign[AnyTally], seconds: float, seeds: range, current: Any, number: int, tell: Tell = nobody
+    campaign: Campaign[AnyTally], seconds: float, seeds: range, current: Any, number: int, tell: Tell = tell_nobody
 ) -> AnyTally:
     """Runs the seeds of one process. The current seed is in shared memory, `current`, for the case that it dies."""
     tally, begun, told = campaign.new_tally(), time.monotonic(), 0.0

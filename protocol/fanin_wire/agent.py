@@ -1,8 +1,8 @@
 """The protocol between the conformance suite and the agent that works the device under test.
 
-Names are those of verbs: operations as in IBV_WR_..., rights as in IBV_ACCESS_..., statuses as in IBV_WC_....
-
-A request is a line of JSON, and so is its answer, which the suite awaits before it sends the next request.
+A request is a line of JSON, and so is its answer, which the suite awaits before it sends the next request
+(docs/conformance.md). Requests about ordinary RDMA traffic use the names of verbs: operations as in IBV_WR_..., rights
+as in IBV_ACCESS_..., statuses as in IBV_WC_....
 """
 
 from __future__ import annotations
@@ -16,22 +16,135 @@ from msgspec import Meta
 from fanin_wire.abi import ContributorClass, DType, Op, Route, Service
 from fanin_wire.verbs import Access, RequestOpcode
 
+VERSION = 1
+MAX_LINE = 1 << 20  # bytes of a line, with its end
 MAX_WAIT_S = 60.0
+MAX_MEMORY = 1 << 18  # bytes of a queue pair
+REMOTE_RIGHTS = ("REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC")
 Number24 = Annotated[int, Meta(ge=0, lt=1 << 24)]
 Number32 = Annotated[int, Meta(ge=0, lt=1 << 32)]
 Number64 = Annotated[int, Meta(ge=0)]  # msgspec has no bound of 2^64
 Seconds = Annotated[float, Meta(ge=0, le=MAX_WAIT_S)]
 Queue = Annotated[int, Meta(ge=0, lt=1 << 16)]
-MAX_MEMORY = 1 << 18  # bytes of a queue pair
-REMOTE_RIGHTS = ("REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC")
 Place = Annotated[int, Meta(ge=0, le=MAX_MEMORY)]  # bytes from the start of the memory
-VERSION = 1
-MAX_LINE = 1 << 20  # bytes of a line, with its end
 Blocks = tuple[Number32, Number32]  # first, number
 
 
 class Request(msgspec.Struct, forbid_unknown_fields=True, tag_field="do", kw_only=True):
     """A request of the suite."""
+
+
+# Requests about collectives
+
+
+class Hello(Request, tag="hello"):
+    """The first request. Answer: `version`, and `address`, the IPv4 address of the device."""
+
+    version: int
+
+
+class Hop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A device above: its address, the bit of the device below it, the mask of all its children."""
+
+    address: str
+    bit: Annotated[int, Meta(ge=0, le=63)]
+    mask: Number64
+
+
+class Join(Request, tag="join"):
+    """A rank begins to join a job, with a new queue pair numbered `queue`.
+
+    route: LOCAL, TREE or RING. rank: its bit among the ranks of the node; rank_mask: all of them. digest: two halves.
+    next, previous: the neighbours in a ring. hops: the devices above, lowest first. flags: those of a CONFIG; 8: ring
+    with fixed start.
+    """
+
+    queue: Queue
+    jid: Number32
+    key: Number32
+    route: str
+    rank: Annotated[int, Meta(ge=0, le=63)] = 0
+    rank_mask: Number64 = 1
+    slots: Number32 = 8
+    chunk: Number32 = 256
+    digest: tuple[Number64, Number64] = (1, 2)
+    node_index: Number32 = 0
+    node_count: Number32 = 1
+    next: str = ""
+    previous: str = ""
+    hops: tuple[Hop, ...] = ()
+    flags: Number32 = 0
+
+
+class Joined(Request, tag="joined"):
+    """How far is the join? Answer: `status`; with SUCCESS `slots`, `window`, `chunk`; else who is `missing`. PENDING:
+    it is not decided after `seconds`."""
+
+    queue: Queue
+    seconds: Seconds = 0.0
+
+
+class Post(Request, tag="post"):
+    """Post a work request. Answer: `mid`, the number of the message.
+
+    contributors: NONE, ONE or ALL. length, block: bytes of the message, and of a block. brings, wants: blocks of this
+    rank, [first, number]. data: of the blocks that it brings, in hexadecimal. readable false: the device can not read
+    them. agreement: the upper half of the mid.
+    """
+
+    queue: Queue
+    wr: Number64 = 0
+    op: str = "NONE"
+    dtype: str = "NONE"
+    contributors: str = "ALL"
+    length: Number32 = 0
+    block: Number32 | None = None
+    brings: Blocks = (0, 1)
+    wants: Blocks = (0, 1)
+    data: str = ""
+    readable: bool = True
+    deadline_ms: Number32 = 0
+    agreement: Annotated[int, Meta(ge=0, lt=1 << 16)] = 0
+
+
+class Wait(Request, tag="wait"):
+    """The next completion of a queue. Answer: `status`, `wr`, `byte_length`, `missing`, `missing_kind`, `lost_device`,
+    and `data`, the memory of the wanted blocks. status "": none came within `seconds`."""
+
+    queue: Queue
+    seconds: Seconds = 0.0
+
+
+class Look(Request, tag="look"):
+    """Answer, empty, when the device has seen all that was posted to a queue."""
+
+    queue: Queue
+
+
+class Leave(Request, tag="leave"):
+    """A rank leaves its job. Answer: `status`, when the device has taken it, or PENDING after `seconds`."""
+
+    queue: Queue
+    seconds: Seconds = 1.0
+
+
+class Kill(Request, tag="kill"):
+    """The process of a rank ends without a word. The number may be opened anew. Answer: empty."""
+
+    queue: Queue
+
+
+class Close(Request, tag="close"):
+    """Free a queue, whatever its state. Answer: empty."""
+
+    queue: Queue
+
+
+class Counters(Request, tag="counters"):
+    """Answer: `counters` of the device, by name."""
+
+
+# Requests about ordinary RDMA traffic
 
 
 class CreateQp(Request, tag="create_qp"):
@@ -146,117 +259,13 @@ class DestroyQp(Request, tag="destroy_qp"):
     qp: Queue
 
 
-class Hello(Request, tag="hello"):
-    """The first request. Answer: `version`, and `address`, the IPv4 address of the device."""
-
-    version: int
-
-
-class Hop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A device above: its address, the bit of the device below it, the mask of all its children."""
-
-    address: str
-    bit: Annotated[int, Meta(ge=0, le=63)]
-    mask: Number64
-
-
-class Join(Request, tag="join"):
-    """A rank begins to join a job, with a new queue pair numbered `queue`.
-
-    route: LOCAL, TREE or RING. rank: its bit among the ranks of the node; rank_mask: all of them. digest: two halves.
-    next, previous: the neighbours in a ring. hops: the devices above, lowest first. flags: those of a CONFIG; 8: ring
-    with fixed start.
-    """
-
-    queue: Queue
-    jid: Number32
-    key: Number32
-    route: str
-    rank: Annotated[int, Meta(ge=0, le=63)] = 0
-    rank_mask: Number64 = 1
-    slots: Number32 = 8
-    chunk: Number32 = 256
-    digest: tuple[Number64, Number64] = (1, 2)
-    node_index: Number32 = 0
-    node_count: Number32 = 1
-    next: str = ""
-    previous: str = ""
-    hops: tuple[Hop, ...] = ()
-    flags: Number32 = 0
-
-
-class Joined(Request, tag="joined"):
-    """How far is the join? Answer: `status`; with SUCCESS `slots`, `window`, `chunk`; else who is `missing`. PENDING:
-    it is not decided after `seconds`."""
-
-    queue: Queue
-    seconds: Seconds = 0.0
-
-
-class Post(Request, tag="post"):
-    """Post a work request. Answer: `mid`, the number of the message.
-
-    contributors: NONE, ONE or ALL. length, block: bytes of the message, and of a block. brings, wants: blocks of this
-    rank, [first, number]. data: of the blocks that it brings, in hexadecimal. readable false: the device can not read
-    them. agreement: the upper half of the mid.
-    """
-
-    queue: Queue
-    wr: Number64 = 0
-    op: str = "NONE"
-    dtype: str = "NONE"
-    contributors: str = "ALL"
-    length: Number32 = 0
-    block: Number32 | None = None
-    brings: Blocks = (0, 1)
-    wants: Blocks = (0, 1)
-    data: str = ""
-    readable: bool = True
-    deadline_ms: Number32 = 0
-    agreement: Annotated[int, Meta(ge=0, lt=1 << 16)] = 0
-
-
-class Wait(Request, tag="wait"):
-    """The next completion of a queue. Answer: `status`, `wr`, `byte_length`, `missing`, `missing_kind`, `lost_device`,
-    and `data`, the memory of the wanted blocks. status "": none came within `seconds`."""
-
-    queue: Queue
-    seconds: Seconds = 0.0
-
-
-class Look(Request, tag="look"):
-    """Answer, empty, when the device has seen all that was posted to a queue."""
-
-    queue: Queue
-
-
-class Leave(Request, tag="leave"):
-    """A rank leaves its job. Answer: `status`, when the device has taken it, or PENDING after `seconds`."""
-
-    queue: Queue
-    seconds: Seconds = 1.0
-
-
-class Kill(Request, tag="kill"):
-    """The process of a rank ends without a word. The number may be opened anew. Answer: empty."""
-
-    queue: Queue
-
-
-class Close(Request, tag="close"):
-    """Free a queue, whatever its state. Answer: empty."""
-
-    queue: Queue
-
-
-class Counters(Request, tag="counters"):
-    """Answer: `counters` of the device, by name."""
-
+# Lines
 
 OfCollectives = Hello | Join | Joined | Post | Wait | Look | Leave | Kill | Close | Counters
 OfVerbs = CreateQp | ConnectQp | PostSend | PostRecv | PollCq | RegMr | WriteMr | ReadMr | QueryQp | DestroyQp
 AnyRequest = OfCollectives | OfVerbs
 Answer = dict[str, Any]
+_decoder = msgspec.json.Decoder(AnyRequest)
 
 
 class AgentError(Exception):
@@ -265,11 +274,6 @@ class AgentError(Exception):
     def __init__(self, name: str, text: str) -> None:
         super().__init__(f"{name}: {text}")
         self.name, self.text = name, text
-
-
-_ENUMERATIONS: dict[str, Any] = {"op": Op, "dtype": DType, "contributors": ContributorClass, "route": Route}
-_ENUMERATIONS |= {"service": Service, "operation": RequestOpcode, "right": Access}
-_decoder = msgspec.json.Decoder(AnyRequest)
 
 
 def read_request(line: bytes) -> AnyRequest:
@@ -289,6 +293,12 @@ def write_line(message: Request | Answer) -> bytes:
 def answer_of_error(error: AgentError) -> Answer:
     """The answer to a request that failed."""
     return {"error": error.name, "text": error.text}
+
+
+# Values
+
+_ENUMERATIONS: dict[str, Any] = {"op": Op, "dtype": DType, "contributors": ContributorClass, "route": Route}
+_ENUMERATIONS |= {"service": Service, "operation": RequestOpcode, "right": Access}
 
 
 def code_of(kind: str, name: str) -> int:

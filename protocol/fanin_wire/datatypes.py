@@ -19,26 +19,6 @@ WIDE_BYTES = 4  # of f32, in which small floats are computed
 Conversion = Callable[[np.ndarray], np.ndarray]
 
 
-def f32_of_f16(stored: np.ndarray) -> np.ndarray:
-    return stored.astype(np.float32)
-
-
-def f16_of_f32(values: np.ndarray) -> np.ndarray:
-    return values.astype("<f2")
-
-
-def f32_of_bf16(stored: np.ndarray) -> np.ndarray:
-    """The bits of bf16, uint16, are the upper half of a float32."""
-    return (stored.astype(np.uint32) << 16).view(np.float32)
-
-
-def bf16_of_f32(values: np.ndarray) -> np.ndarray:
-    """Returns the bits of bf16, uint16."""
-    bits = values.view(np.uint32)
-    half_unit = 0x7FFF + ((bits >> 16) & 1)  # a tie is rounded up only if that makes the last bit even
-    return np.where(np.isnan(values), BF16_NAN, (bits + half_unit) >> 16).astype("<u2")
-
-
 class UnsupportedDataType(ValueError):
     """No device computes with this type; the message lists the supported ones."""
 
@@ -62,7 +42,7 @@ class DataType(NamedTuple):
     """An element type.
 
     code, name: in CETH, WQE and SPEC.md. numpy: dtype of its storage. alias: in ml_dtypes and torch, if numpy lacks the
-    type. decode, encode: of a small float, from storage to float32 and back (`small_floats`). nccl, sharp: the ends of
+    type. decode, encode: of a small float, from storage to float32 and back. nccl, sharp: the ends of
     the names NCCL_... and SHARP_DTYPE_...; "" if that library lacks the type.
     """
 
@@ -92,6 +72,33 @@ class DataType(NamedTuple):
     def widening(self) -> int:
         """How many times wider its sums are: those of small floats are f32."""
         return WIDE_BYTES // self.itemsize if self.family == Family.SMALL_FLOAT else 1
+
+
+# Small floats, from their storage to f32, which holds every value, and back: to nearest, ties to even. If the storage
+# is a numpy float, a NaN may be any; `arithmetic` makes it canonical.
+
+
+def f32_of_f16(stored: np.ndarray) -> np.ndarray:
+    return stored.astype(np.float32)
+
+
+def f16_of_f32(values: np.ndarray) -> np.ndarray:
+    return values.astype("<f2")
+
+
+def f32_of_bf16(stored: np.ndarray) -> np.ndarray:
+    """The bits of bf16, uint16, are the upper half of a float32."""
+    return (stored.astype(np.uint32) << 16).view(np.float32)
+
+
+def bf16_of_f32(values: np.ndarray) -> np.ndarray:
+    """Returns the bits of bf16, uint16."""
+    bits = values.view(np.uint32)
+    half_unit = 0x7FFF + ((bits >> 16) & 1)  # a tie is rounded up only if that makes the last bit even
+    return np.where(np.isnan(values), BF16_NAN, (bits + half_unit) >> 16).astype("<u2")
+
+
+# The table
 
 
 def _pair(value: str) -> np.dtype:
@@ -145,6 +152,8 @@ def by_layout(rows: Iterable[DataType]) -> dict[Layout, DataType]:
             raise ValueError(f"{entry.name} is stored as {other.name} is: give its row an alias, or another storage")
     return found
 
+
+# Look-ups
 
 _BY_CODE = {entry.code: entry for entry in DATATYPES}
 _BY_NAME = {entry.name: entry for entry in DATATYPES}

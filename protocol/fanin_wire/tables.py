@@ -136,27 +136,6 @@ FLAG_MEANINGS = {
 _BLOCK = re.compile(r"(<!-- table: (?P<name>[^>]+?) -->\n).*?(<!-- end of table -->)", re.S)
 
 
-def with_block(text: str, begin: str, end: str, lines: str) -> str:
-    """`text` with `lines` between the lines `begin` and `end`. ValueError unless both occur once."""
-    block = re.compile(rf"(?<=^{re.escape(begin)}\n).*?(?=^{re.escape(end)}$)", re.M | re.S)
-    replaced, places = block.subn(lambda _: lines, text)
-    if places != 1:
-        raise ValueError(f"not one place between `{begin}` and `{end}`")
-    return replaced
-
-
-def _markdown(head: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
-    lines = [head, ("---",) * len(head), *rows]
-    return "".join(f"| {' | '.join(str(cell) for cell in line)} |\n" for line in lines)
-
-
-def _place(field: Field) -> tuple[str, str]:
-    """(byte, bits): the byte where a field begins; if it shares bytes, also the bit there, 7 the most significant."""
-    byte, bit = divmod(field.offset, 8)
-    whole = bit == 0 and field.bits % 8 == 0
-    return str(byte), str(field.bits) if whole else f"{field.bits} (bit {7 - bit} down)"
-
-
 def header_table(name: str) -> str:
     """A header's fields: byte offset, width, name, meaning."""
     meanings = FIELD_MEANINGS[name]
@@ -165,6 +144,13 @@ def header_table(name: str) -> str:
         for field in HEADERS[name].fields
     )
     return _markdown(("byte", "bits", "field", "meaning"), rows)
+
+
+def _place(field: Field) -> tuple[str, str]:
+    """(byte, bits): the byte where a field begins; if it shares bytes, also the bit there, 7 the most significant."""
+    byte, bit = divmod(field.offset, 8)
+    whole = bit == 0 and field.bits % 8 == 0
+    return str(byte), str(field.bits) if whole else f"{field.bits} (bit {7 - bit} down)"
 
 
 def opcode_table() -> str:
@@ -204,16 +190,6 @@ def _nan(datatype: DataType) -> str:
     return f"0x{int(nan.view(f'u{nan.itemsize}')[0]):x}"
 
 
-def with_datatypes(text: str) -> str:
-    """The page of NCCL and UCC with its rows of types, in this order. ValueError unless it has both."""
-    by_library = ([row.name for row in DATATYPES if row.nccl], [row.name for row in DATATYPES if row.sharp])
-    rows = iter([f"| datatypes | {', '.join(names)} |" for names in by_library])
-    replaced, places = re.subn(r"^\| datatypes \| .*$", lambda found: next(rows, found[0]), text, flags=re.M)
-    if places != len(by_library):
-        raise ValueError(f"{places} rows of datatypes, not {len(by_library)}")
-    return replaced
-
-
 def status_table() -> str:
     rows = ((entry.code, entry.name, entry.meaning, entry.remedy) for entry in STATUSES.values())
     return _markdown(("code", "status", "meaning", "remedy"), rows)
@@ -236,6 +212,11 @@ def constant_table() -> str:
     return _markdown(("constant", "value"), rows)
 
 
+def _markdown(head: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    return "".join(f"| {' | '.join(str(cell) for cell in line)} |\n" for line in lines)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     **{name: functools.partial(header_table, name) for name in HEADERS},
     "opcodes": opcode_table,
@@ -250,3 +231,22 @@ TABLES: dict[str, Callable[[], str]] = {
 def with_tables(text: str) -> str:
     """`text` with every marked block replaced by its table; KeyError for an unknown table."""
     return _BLOCK.sub(lambda match: match[1] + TABLES[match["name"]]() + match[3], text)
+
+
+def with_block(text: str, begin: str, end: str, lines: str) -> str:
+    """`text` with `lines` between the lines `begin` and `end`. ValueError unless both occur once."""
+    block = re.compile(rf"(?<=^{re.escape(begin)}\n).*?(?=^{re.escape(end)}$)", re.M | re.S)
+    replaced, places = block.subn(lambda _: lines, text)
+    if places != 1:
+        raise ValueError(f"not one place between `{begin}` and `{end}`")
+    return replaced
+
+
+def with_datatypes(text: str) -> str:
+    """The page of NCCL and UCC with its rows of types, in this order. ValueError unless it has both."""
+    by_library = ([row.name for row in DATATYPES if row.nccl], [row.name for row in DATATYPES if row.sharp])
+    rows = iter([f"| datatypes | {', '.join(names)} |" for names in by_library])
+    replaced, places = re.subn(r"^\| datatypes \| .*$", lambda found: next(rows, found[0]), text, flags=re.M)
+    if places != len(by_library):
+        raise ValueError(f"{places} rows of datatypes, not {len(by_library)}")
+    return replaced

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fanin_nic.transport.queue_pairs import ALWAYS, CHANGES, VALUES, AttributesInvalid, QueuePairNumbers, check
+from fanin_nic.transport.queue_pairs import ALWAYS, CHANGES, VALUES, AttributesInvalid, QueuePairNumbers, check_change
 from fanin_nic.transport.transport import TableFull
 from fanin_wire.fields import COLLECTIVE_QPN
 from fanin_wire.rocev2 import Transport as Service
@@ -26,14 +26,14 @@ EVERY_CHANGE = [(kind, *states) for kind in Service for states in CHANGES[kind]]
 @pytest.mark.parametrize(("kind", "state", "target"), EVERY_CHANGE)
 def test_changes_take_what_they_need_and_no_more(kind: Service, state: S, target: S):
     change = CHANGES[kind][state, target]
-    check(kind, state, target, attributes_of(change.required))
-    check(kind, state, target, attributes_of(change.required | change.optional))
+    check_change(kind, state, target, attributes_of(change.required))
+    check_change(kind, state, target, attributes_of(change.required | change.optional))
     for attribute in change.required:
         with pytest.raises(AttributesInvalid, match=f"lacks {attribute.name}"):
-            check(kind, state, target, attributes_of(change.required & ~attribute))
+            check_change(kind, state, target, attributes_of(change.required & ~attribute))
     excess = next(attribute for attribute in VALUES if not attribute & (change.required | change.optional))
     with pytest.raises(AttributesInvalid, match=f"does not take {excess.name}"):
-        check(kind, state, target, attributes_of(change.required | excess))
+        check_change(kind, state, target, attributes_of(change.required | excess))
 
 
 @pytest.mark.parametrize("kind", Service)
@@ -41,10 +41,10 @@ def test_other_changes_do_not_exist(kind: Service):
     for state in S:
         for target in S:
             if target in ALWAYS:
-                check(kind, state, target, {})
+                check_change(kind, state, target, {})
             elif (state, target) not in CHANGES[kind]:
                 with pytest.raises(AttributesInvalid, match="there is no way"):
-                    check(kind, state, target, {})
+                    check_change(kind, state, target, {})
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_other_changes_do_not_exist(kind: Service):
 def test_values_out_of_range(attribute: A, value: int):
     required = attributes_of(CHANGES[Service.RC][S.INIT, S.RTR].required)
     with pytest.raises(AttributesInvalid, match=f"{attribute.name} can not be"):
-        check(Service.RC, S.INIT, S.RTR, required | {attribute: value})
+        check_change(Service.RC, S.INIT, S.RTR, required | {attribute: value})
 
 
 def test_a_refused_modification_changes_nothing():

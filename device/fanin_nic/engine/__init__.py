@@ -1,6 +1,6 @@
 """The offload engine: a pure state machine over one block of memory. Events in, actions out; no clock, no I/O.
 
-Its folders are layers. Each imports only those below it:
+Its folders and files are layers. Each imports only those below it:
 
 | layer | holds |
 | --- | --- |

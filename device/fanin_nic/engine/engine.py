@@ -186,7 +186,7 @@ class Engine(Arena):
 
     @staticmethod
     def share(held: int, free: int) -> int:
-        """Rows of a table that a client with `held` of them may still take of `free` ones (`jobs.quota`)."""
+        """Rows of a table that a client with `held` of them may still take of `free` ones (`jobs.lease`)."""
         return share(held, free)
 
     def take_actions(self) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""The functions called by address (`records.function_table`), compiled as C functions, and their addresses."""
+"""The functions called by address (`records.accessors`), compiled as C functions, and their addresses."""
 
 import functools
 from typing import Any

@@ -3,18 +3,19 @@
 Position p of a job uses slot p mod N. A child sends p only when it holds the result of p - W (W = N / 2). So a
 contribution of p proves that every child holds p - N, and the slot may be replaced, without a version bit or a timer.
 
+The first data are copied into the slot; later data are computed into it. Then the contributor's bit is cleared; when
+both completion bitmaps are empty, `segments.complete` goes on. A reproducible job folds its children in the order of
+their bits. Until their turn the data of a rank wait in its memory, those of a device below in a buffer of their own.
+Record 0112: why the order of the ranks is the default.
+
+Zero copy: the data of the only rank of a NIC are sent from the rank's memory. No other data are added here, and the
+rank must not change them until its request is complete. Lost data are read once more, and then copied for good. So no
+result of the request may overwrite data that may be sent again: results must go to where their own data are, or to
+memory apart from all data. If the memory of a request is deregistered, its job ends. Record 0024 has the three rules
+that keep this safe.
+
 Small floats (f16, bf16) are computed in f32: the second contribution widens the slot (its flag WIDE). The slot is
 rounded when it leaves the device or, in a job with WIDE partials, once in the completing device.
-
-No other data are added here, and the rank must not change them until its request is complete. Lost data are read once
-more, and then copied for good. So no result of the request may overwrite data that may be sent again: results must go
-to where their own data are, or to memory apart from all data. If the memory of a request is deregistered, its job ends.
-Record 0024 has the three rules that keep this safe.
-
-The first data are copied, unless they stay where they are (`zero_copy`); later data are computed into the slot. Then
-the contributor's bit is cleared; when both completion bitmaps are empty, `segments.complete` goes on. A reproducible
-job folds its children in the order of their bits. Until their turn the data of a rank wait in its memory, those of a
-device below in a buffer of their own. Record 0112: why the order of the ranks is the default.
 """
 
 from numba import int64, uint64
@@ -52,14 +53,16 @@ STALE = 0
 CURRENT = 1
 REPLACE = 2
 VIOLATION = 3
-JOB_WIDE = int(
-    JobFlag.WIDE | JobFlag.REPRODUCIBLE_SHAPE
-)  # rounding at each node would make the result depend on the shape
+# Rounding at each node would make the result depend on the shape.
+JOB_WIDE = int(JobFlag.WIDE | JobFlag.REPRODUCIBLE_SHAPE)
 ROUNDING = tuple(entry.code for entry in OPERATIONS if entry.rounds)
 WIDE_ITEM = U64(WIDE_BYTES)
 LAST_OP = int(max(Op))
 CONTRIBUTIONS_OFFSET = U64(SLOT.fields["contributions"][1])  # type: ignore[index]
 REPRODUCIBLE = int(JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE)
+
+
+# The slot rule
 
 
 @internal
@@ -73,12 +76,6 @@ def verdict(job, slot, position):
     if ahead == job.slots and (slot.state == SlotState.FINAL or slot.state == SlotState.DONE):
         return REPLACE
     return VIOLATION
-
-
-@internal
-def waits_for_departed(job, slot):
-    """Whether a slot waits for a rank or a device that has left, so that its position can not be complete."""
-    return slot.rank_missing & job.rank_left != ZERO or slot.node_missing & job.node_left != ZERO
 
 
 @internal
@@ -157,99 +154,184 @@ def clear_lease(e, job):
     job.in_flight = 0
 
 
-@internal_for(ENGINE, int64, int64, returns=uint64)
-def kernel_address(e, row, dtype):
-    """0 where op and type have no kernel."""
-    if U64(dtype) >= U64(MAX_DTYPES):
-        return ZERO
-    place = U64(row) * U64(MAX_DTYPES) + U64(dtype)
-    return load_u64(address_of(e) + e.kernel_offset + place * U64(8))
+@internal
+def waits_for_departed(job, slot):
+    """Whether a slot waits for a rank or a device that has left, so that its position can not be complete."""
+    return slot.rank_missing & job.rank_left != ZERO or slot.node_missing & job.node_left != ZERO
+
+
+# What a slot is about
 
 
 @internal
-def is_supported(e, op, dtype):
-    return 0 < op <= LAST_OP and dtype < MAX_DTYPES and kernel_address(e, op, dtype) != ZERO
+def describe(slot, op, dtype, flags, mid, sid):
+    """Store the control information of the first contribution."""
+    slot.op = op
+    slot.dtype = dtype
+    slot.flags = flags & (CLASS_MASK << CLASS_SHIFT)
+    slot.mid = mid
+    slot.sid = sid
+    slot.length = 0
 
 
 @internal
-def itemsize(e, dtype):
-    """Bytes of an element, in row 0 of the kernels as no op has the number 0; 0 for an unknown type."""
-    return kernel_address(e, 0, dtype) if dtype < MAX_DTYPES else ZERO
+def matches(slot, op, dtype, flags, mid, sid):
+    """Whether a later contribution describes the same segment as the first."""
+    return (
+        slot.op == op
+        and slot.dtype == dtype
+        and contributor_class(slot.flags) == contributor_class(flags)
+        and slot.mid == mid
+        and slot.sid == sid
+    )
 
 
 @internal
-def is_computed_wide(e, op, dtype):
-    """Whether sums of a type are kept in f32."""
-    return op in ROUNDING and dtype < MAX_DTYPES and kernel_address(e, WIDEN, dtype) != ZERO
+def contributor_class(flags):
+    """The class in the flags of a CETH or a slot."""
+    return (flags >> CLASS_SHIFT) & CLASS_MASK
 
 
 @internal
-def travels_wide(e, job, op, dtype, contributors):
-    """Whether the partials of a segment travel as f32."""
-    return job.flags & JOB_WIDE and contributors == ContributorClass.ALL and is_computed_wide(e, op, dtype)
+def is_one_with_data(slot):
+    """Whether a slot holds the data of a ONE position, which no later contribution can change."""
+    return slot.flags & Flag.HAS_DATA and contributor_class(slot.flags) == ContributorClass.ONE
 
 
 @internal
-def elements_of(e, slot):
-    return U64(slot.length) // itemsize(e, slot.dtype)
+def poison(slot, status):
+    """Make a position end with a status: the highest of several, whatever their order of arrival. If its data have gone
+    up or ahead already, it fails only for those that brought the status."""
+    if slot.upward == Upward.NOTHING and not slot.ahead:
+        slot.status = max(slot.status, status)
+
+
+# Contributions
 
 
 @internal
-def widen(e, slot, target):
-    """Turn the payload of a slot, at `target`, into f32."""
-    if not slot.flags & Flag.WIDE:
-        call_kernel(kernel_address(e, WIDEN, slot.dtype), target, target, elements_of(e, slot))
-        slot.flags |= Flag.WIDE
-
-
-@internal
-def narrow(e, slot, target):
-    """Round the payload of a slot to its own type."""
-    if slot.flags & Flag.WIDE:
-        call_kernel(kernel_address(e, NARROW, slot.dtype), target, target, elements_of(e, slot))
-        slot.flags &= ~Flag.WIDE
-
-
-@internal
-def accumulate(e, slot, target, data, wide):
-    """Compute the data of one more contributor into the slot. wide: they are f32."""
-    dtype = slot.dtype
-    if is_computed_wide(e, slot.op, slot.dtype):
-        widen(e, slot, target)
-        dtype = DType.F32 if wide else slot.dtype
-    call_kernel(kernel_address(e, slot.op, dtype), target, data, elements_of(e, slot))
-
-
-@internal
-def convert_partial(e, job, slot, target):
-    """Bring the partial of a slot into the form in which it is sent."""
-    if travels_wide(e, job, slot.op, slot.dtype, (slot.flags >> CLASS_SHIFT) & CLASS_MASK):
-        widen(e, slot, target)
+def add_data(e, job, slot, address, length, wide, order):
+    """Compute data into the slot. length: bytes of the message; wide: they are f32; order: their child's place in the
+    fold. False: the length differs, or a ONE position has a second contributor."""
+    if slot.flags & Flag.HAS_DATA == 0:
+        slot.flags |= Flag.HAS_DATA
+        slot.length = length
+    elif slot.length != length or contributor_class(slot.flags) == ContributorClass.ONE:
+        return False
+    if not has_turns(job, slot) or U64(slot.folded) == U64(order):
+        fold(e, job, slot, address, wide)
+        fold_followers(e, job, slot)
     else:
-        narrow(e, slot, target)
+        keep_pending(e, job, slot, address, wide, order)
+    count(e, Counter.SEGMENTS)
+    return True
 
 
 @internal
-def finish_result(e, slot, target, shared):
-    """The division of MEAN (shared: by more than one contributor), and the rounding."""
-    if slot.op == Op.MEAN and shared:
-        if is_computed_wide(e, slot.op, slot.dtype):
-            widen(e, slot, target)
-        divisor = address_of(slot) + CONTRIBUTIONS_OFFSET
-        call_kernel(kernel_address(e, FINISH, slot.dtype), target, divisor, elements_of(e, slot))
-    narrow(e, slot, target)
+def has_turns(job, slot):
+    """Whether a child's data wait for those of all children before it."""
+    return job.flags & REPRODUCIBLE != 0 and contributor_class(slot.flags) != ContributorClass.ONE
 
 
 @internal
-def payload_bytes(e, slot):
-    """Bytes of a slot's payload in its present form."""
-    return elements_of(e, slot) * WIDE_ITEM if slot.flags & Flag.WIDE else U64(slot.length)
+def order_of_rank(job, rank):
+    """Place of a rank of this node in the fold."""
+    return count_bits(job.rank_mask & (bit_of(rank) - ONE))
 
 
 @internal
-def segment_bytes(e, job, chunk, op, dtype, contributors):
-    """Bytes of the message in a full segment: its request's chunk, or less if f32 partials of it fill the chunk."""
-    return U64(chunk) // (WIDE_ITEM // itemsize(e, dtype) if travels_wide(e, job, op, dtype, contributors) else U64(1))
+def order_of_node(job, bit):
+    """Place of a device below in the fold: after the ranks of this node."""
+    return count_bits(job.rank_mask) + count_bits(job.node_mask & (bit_of(bit) - ONE))
+
+
+@internal
+def fold(e, job, slot, address, wide):
+    """Fold one contribution into the sum; the first is copied."""
+    target = payload_of(e, job, slot.position)
+    if slot.folded == 0:
+        copy(target, address, contribution_bytes(e, slot, wide))
+        if wide:
+            slot.flags |= Flag.WIDE
+    else:
+        accumulate(e, slot, target, address, wide)
+    slot.folded += 1
+
+
+@internal
+def fold_followers(e, job, slot):
+    """Fold what has waited for the children that are now in the sum."""
+    while slot.pending and slot.pending & bit_of(slot.folded) != ZERO:
+        fold_pending(e, job, slot, slot.folded)
+
+
+@internal
+def fold_rest(e, job, slot):
+    """All are in: fold what still waits for a child without data."""
+    while slot.pending != ZERO:
+        fold_pending(e, job, slot, lowest_bit(slot.pending))
+
+
+@internal
+def fold_pending(e, job, slot, order):
+    slot.pending &= ~bit_of(order)
+    fold(e, job, slot, pending_data(e, job, slot, order), is_pending_wide(e, job, slot, order))
+
+
+@internal
+def keep_pending(e, job, slot, address, wide, order):
+    """Keep a contribution until its turn."""
+    slot.pending |= bit_of(order)
+    if U64(order) >= count_bits(job.rank_mask):
+        copy(pending_buffer(e, job, slot, order), address, contribution_bytes(e, slot, wide))
+
+
+@internal
+def pending_data(e, job, slot, order):
+    """Address of a kept contribution."""
+    if U64(order) >= count_bits(job.rank_mask):
+        return pending_buffer(e, job, slot, order)
+    return data_of_rank(e, job, slot, order)
+
+
+@internal
+def pending_buffer(e, job, slot, order):
+    """Address of a device's buffer. If there are ranks, the first buffer has their sum."""
+    ranks = int64(count_bits(job.rank_mask))
+    return buffer_of(e, job, slot.position, int64(order) - max(ranks - 1, 0))
+
+
+@internal
+def data_of_rank(e, job, slot, order):
+    """Address of the data of a rank of this node. Its request stays in its queue until the sum is complete."""
+    ranks = U64(job.rank_mask)
+    for _ in range(order):
+        ranks &= ranks - ONE
+    rank = lowest_bit(ranks)
+    index = job.queue[rank] - 1
+    queue = queue_at(e, index)
+    number = queue.head
+    request = request_at(e, request_index(e, index, number))
+    while distance(request.first + request.count, slot.position) <= 0:
+        number += 1
+        request = request_at(e, request_index(e, index, number))
+    return source_of(request, entry_of(queue, rank), U64(slot.sid))
+
+
+@internal
+def is_pending_wide(e, job, slot, order):
+    """Whether a kept contribution is f32. In a job with WIDE partials those of devices are, those of ranks are not."""
+    below = U64(order) >= count_bits(job.rank_mask)
+    return below and travels_wide(e, job, slot.op, slot.dtype, contributor_class(slot.flags))
+
+
+@internal
+def contribution_bytes(e, slot, wide):
+    """Bytes of a contribution in the form in which it comes."""
+    return U64(slot.length) // itemsize(e, slot.dtype) * WIDE_ITEM if wide else U64(slot.length)
+
+
+# Zero copy
 
 
 @internal
@@ -301,166 +383,99 @@ def data_address(e, job, slot):
     return U64(slot.zero_copy_address) if slot.zero_copy_address != ZERO else payload_of(e, job, slot.position)
 
 
-@internal
-def contributor_class(flags):
-    """The class in the flags of a CETH or a slot."""
-    return (flags >> CLASS_SHIFT) & CLASS_MASK
+# Arithmetic
 
 
 @internal
-def is_one_with_data(slot):
-    """Whether a slot holds the data of a ONE position, which no later contribution can change."""
-    return slot.flags & Flag.HAS_DATA and contributor_class(slot.flags) == ContributorClass.ONE
+def accumulate(e, slot, target, data, wide):
+    """Compute the data of one more contributor into the slot. wide: they are f32."""
+    dtype = slot.dtype
+    if is_computed_wide(e, slot.op, slot.dtype):
+        widen(e, slot, target)
+        dtype = DType.F32 if wide else slot.dtype
+    call_kernel(kernel_address(e, slot.op, dtype), target, data, elements_of(e, slot))
 
 
 @internal
-def describe(slot, op, dtype, flags, mid, sid):
-    """Store the control information of the first contribution."""
-    slot.op = op
-    slot.dtype = dtype
-    slot.flags = flags & (CLASS_MASK << CLASS_SHIFT)
-    slot.mid = mid
-    slot.sid = sid
-    slot.length = 0
-
-
-@internal
-def matches(slot, op, dtype, flags, mid, sid):
-    """Whether a later contribution describes the same segment as the first."""
-    return (
-        slot.op == op
-        and slot.dtype == dtype
-        and contributor_class(slot.flags) == contributor_class(flags)
-        and slot.mid == mid
-        and slot.sid == sid
-    )
-
-
-@internal
-def order_of_rank(job, rank):
-    """Place of a rank of this node in the fold."""
-    return count_bits(job.rank_mask & (bit_of(rank) - ONE))
-
-
-@internal
-def order_of_node(job, bit):
-    """Place of a device below in the fold: after the ranks of this node."""
-    return count_bits(job.rank_mask) + count_bits(job.node_mask & (bit_of(bit) - ONE))
-
-
-@internal
-def add_data(e, job, slot, address, length, wide, order):
-    """Compute data into the slot. length: bytes of the message; wide: they are f32; order: their child's place in the
-    fold. False: the length differs, or a ONE position has a second contributor."""
-    if slot.flags & Flag.HAS_DATA == 0:
-        slot.flags |= Flag.HAS_DATA
-        slot.length = length
-    elif slot.length != length or contributor_class(slot.flags) == ContributorClass.ONE:
-        return False
-    if not has_turns(job, slot) or U64(slot.folded) == U64(order):
-        fold(e, job, slot, address, wide)
-        fold_followers(e, job, slot)
+def convert_partial(e, job, slot, target):
+    """Bring the partial of a slot into the form in which it is sent."""
+    if travels_wide(e, job, slot.op, slot.dtype, contributor_class(slot.flags)):
+        widen(e, slot, target)
     else:
-        keep_pending(e, job, slot, address, wide, order)
-    count(e, Counter.SEGMENTS)
-    return True
+        narrow(e, slot, target)
 
 
 @internal
-def has_turns(job, slot):
-    """Whether a child's data wait for those of all children before it."""
-    return job.flags & REPRODUCIBLE != 0 and contributor_class(slot.flags) != ContributorClass.ONE
+def finish_result(e, slot, target, shared):
+    """The division of MEAN (shared: by more than one contributor), and the rounding."""
+    if slot.op == Op.MEAN and shared:
+        if is_computed_wide(e, slot.op, slot.dtype):
+            widen(e, slot, target)
+        divisor = address_of(slot) + CONTRIBUTIONS_OFFSET
+        call_kernel(kernel_address(e, FINISH, slot.dtype), target, divisor, elements_of(e, slot))
+    narrow(e, slot, target)
 
 
 @internal
-def fold_followers(e, job, slot):
-    """Fold what has waited for the children that are now in the sum."""
-    while slot.pending and slot.pending & bit_of(slot.folded) != ZERO:
-        fold_pending(e, job, slot, slot.folded)
+def widen(e, slot, target):
+    """Turn the payload of a slot, at `target`, into f32."""
+    if not slot.flags & Flag.WIDE:
+        call_kernel(kernel_address(e, WIDEN, slot.dtype), target, target, elements_of(e, slot))
+        slot.flags |= Flag.WIDE
 
 
 @internal
-def fold(e, job, slot, address, wide):
-    """Fold one contribution into the sum; the first is copied."""
-    target = payload_of(e, job, slot.position)
-    if slot.folded == 0:
-        copy(target, address, contribution_bytes(e, slot, wide))
-        if wide:
-            slot.flags |= Flag.WIDE
-    else:
-        accumulate(e, slot, target, address, wide)
-    slot.folded += 1
+def narrow(e, slot, target):
+    """Round the payload of a slot to its own type."""
+    if slot.flags & Flag.WIDE:
+        call_kernel(kernel_address(e, NARROW, slot.dtype), target, target, elements_of(e, slot))
+        slot.flags &= ~Flag.WIDE
 
 
 @internal
-def contribution_bytes(e, slot, wide):
-    """Bytes of a contribution in the form in which it comes."""
-    return U64(slot.length) // itemsize(e, slot.dtype) * WIDE_ITEM if wide else U64(slot.length)
+def is_computed_wide(e, op, dtype):
+    """Whether sums of a type are kept in f32."""
+    return op in ROUNDING and dtype < MAX_DTYPES and kernel_address(e, WIDEN, dtype) != ZERO
 
 
 @internal
-def keep_pending(e, job, slot, address, wide, order):
-    """Keep a contribution until its turn."""
-    slot.pending |= bit_of(order)
-    if U64(order) >= count_bits(job.rank_mask):
-        copy(pending_buffer(e, job, slot, order), address, contribution_bytes(e, slot, wide))
+def travels_wide(e, job, op, dtype, contributors):
+    """Whether the partials of a segment travel as f32."""
+    return job.flags & JOB_WIDE and contributors == ContributorClass.ALL and is_computed_wide(e, op, dtype)
 
 
 @internal
-def pending_data(e, job, slot, order):
-    """Address of a kept contribution."""
-    if U64(order) >= count_bits(job.rank_mask):
-        return pending_buffer(e, job, slot, order)
-    return data_of_rank(e, job, slot, order)
+def payload_bytes(e, slot):
+    """Bytes of a slot's payload in its present form."""
+    return elements_of(e, slot) * WIDE_ITEM if slot.flags & Flag.WIDE else U64(slot.length)
 
 
 @internal
-def data_of_rank(e, job, slot, order):
-    """Address of the data of a rank of this node. Its request stays in its queue until the sum is complete."""
-    ranks = U64(job.rank_mask)
-    for _ in range(order):
-        ranks &= ranks - ONE
-    rank = lowest_bit(ranks)
-    index = job.queue[rank] - 1
-    queue = queue_at(e, index)
-    number = queue.head
-    request = request_at(e, request_index(e, index, number))
-    while distance(request.first + request.count, slot.position) <= 0:
-        number += 1
-        request = request_at(e, request_index(e, index, number))
-    return source_of(request, entry_of(queue, rank), U64(slot.sid))
+def segment_bytes(e, job, chunk, op, dtype, contributors):
+    """Bytes of the message in a full segment: its request's chunk, or less if f32 partials of it fill the chunk."""
+    return U64(chunk) // (WIDE_ITEM // itemsize(e, dtype) if travels_wide(e, job, op, dtype, contributors) else U64(1))
 
 
 @internal
-def pending_buffer(e, job, slot, order):
-    """Address of a device's buffer. If there are ranks, the first buffer has their sum."""
-    ranks = int64(count_bits(job.rank_mask))
-    return buffer_of(e, job, slot.position, int64(order) - max(ranks - 1, 0))
+def elements_of(e, slot):
+    return U64(slot.length) // itemsize(e, slot.dtype)
 
 
 @internal
-def fold_pending(e, job, slot, order):
-    slot.pending &= ~bit_of(order)
-    fold(e, job, slot, pending_data(e, job, slot, order), is_pending_wide(e, job, slot, order))
+def itemsize(e, dtype):
+    """Bytes of an element, in row 0 of the kernels as no op has the number 0; 0 for an unknown type."""
+    return kernel_address(e, 0, dtype) if dtype < MAX_DTYPES else ZERO
 
 
 @internal
-def fold_rest(e, job, slot):
-    """All are in: fold what still waits for a child without data."""
-    while slot.pending != ZERO:
-        fold_pending(e, job, slot, lowest_bit(slot.pending))
+def is_supported(e, op, dtype):
+    return 0 < op <= LAST_OP and dtype < MAX_DTYPES and kernel_address(e, op, dtype) != ZERO
 
 
-@internal
-def is_pending_wide(e, job, slot, order):
-    """Whether a kept contribution is f32. In a job with WIDE partials those of devices are, those of ranks are not."""
-    below = U64(order) >= count_bits(job.rank_mask)
-    return below and travels_wide(e, job, slot.op, slot.dtype, contributor_class(slot.flags))
-
-
-@internal
-def poison(slot, status):
-    """Make a position end with a status: the highest of several, whatever their order of arrival. If its data have gone
-    up or ahead already, it fails only for those that brought the status."""
-    if slot.upward == Upward.NOTHING and not slot.ahead:
-        slot.status = max(slot.status, status)
+@internal_for(ENGINE, int64, int64, returns=uint64)
+def kernel_address(e, row, dtype):
+    """0 where op and type have no kernel."""
+    if U64(dtype) >= U64(MAX_DTYPES):
+        return ZERO
+    place = U64(row) * U64(MAX_DTYPES) + U64(dtype)
+    return load_u64(address_of(e) + e.kernel_offset + place * U64(8))

@@ -139,7 +139,7 @@ class Transport(Arena):
         """
         row, values = self.tables["queue_pairs"][index], values or {}
         before = QueuePairState(int(row["state"]))
-        queue_pairs.check(Service(int(row["kind"])), before, state, values)
+        queue_pairs.check_change(Service(int(row["kind"])), before, state, values)
         if values.get(Attribute.CUR_STATE, before) not in (before, QueuePairState.RTS):
             raise AttributesInvalid(f"the queue pair is in {before.name}")
         for attribute, value in values.items():

@@ -5,7 +5,8 @@
 
 A schedule is a workload (`workloads`) and a plan (`plan`), and follows from its seed. Packets are lost, corrupted,
 duplicated and delayed, links go down, ranks and devices crash. Compiled code (`event_loop`) runs the schedule and
-checks the invariants after every event. A schedule that violates one is shrunk (`shrink`) and printed (`trace_format`).
+checks the invariants after every event. A schedule that violates one is shrunk (`campaign`) and printed
+(`trace_format`).
 """
 
 from fanin_sim.fuzz.campaign import FuzzTally, prepare, replay, run

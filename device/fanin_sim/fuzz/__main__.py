@@ -1,4 +1,4 @@
-"""`python -m fanin_sim.fuzz`: see `campaign_command`."""
+"""`python -m fanin_sim.fuzz`: see `fanin_sim.campaign`."""
 
 import sys
 

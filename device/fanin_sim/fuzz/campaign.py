@@ -1,6 +1,7 @@
 """Campaigns of the schedule fuzzer: a violation is shrunk and explained; counts over all schedules.
 
-ddmin: Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", 2002.
+Messages and faults are removed while the violation stays (ddmin: Zeller and Hildebrandt, "Simplifying and Isolating
+Failure-Inducing Input", 2002).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from fanin_sim.campaign import TAIL, Campaign, Replay, Tell, nobody, run_campaign
+from fanin_sim.campaign import TAIL, Campaign, Replay, Tell, run_campaign, tell_nobody
 from fanin_sim.findings import Category, Finding, Tally
 from fanin_sim.fuzz.codes import FaultKind, Violation
 from fanin_sim.fuzz.plan import Fault, Plan
@@ -33,93 +34,66 @@ CATEGORIES = {
 DISTRIBUTIONS = ("nodes", "positions", "wraps", "deliveries", "faults", "duration_ms", "slowest_ms")
 
 
-class Shrunk(NamedTuple):
-    """A shrunk schedule. `faults`: all that happen. `trials`: how many schedules were run to find it."""
-
-    plan: Plan
-    faults: tuple[Fault, ...]
-    outcome: Outcome
-    trials: int
+def prepare() -> None:
+    """Load the compiled code, or compile it."""
+    _ = schedule_runner().fault_targets
 
 
-def shrink(runner: ScheduleRunner, broken: Outcome) -> Shrunk:
-    return _Search(runner, broken.violation).run(broken.plan, broken.faults)
+def run(
+    seconds: float, seed: int = 1, processes: int = 2, *, schedules: int | None = None, tell: Tell = tell_nobody
+) -> FuzzTally:
+    """Runs schedules in several processes. The arguments are those of `campaign.run_campaign`."""
+    prepare()
+    return run_campaign(Campaign(FuzzTally, _run_seed, _crash), seconds, seed, processes, schedules, tell)
 
 
-class _Search:
-    def __init__(self, runner: ScheduleRunner, violation: Violation) -> None:
-        self.runner, self.violation = runner, violation
-        self.trials = 0
+def replay(seed: int) -> Replay:
+    runner = schedule_runner()
+    plan = runner.plan(seed)
+    outcome, formatter = runner.run(plan, trace=True), TraceFormatter(plan)
+    violation = describe(outcome) if outcome.violation else ""
+    return Replay(formatter.heading(), formatter.lines(runner.trace_of(plan)), violation)
 
-    def run(self, plan: Plan, faults: tuple[Fault, ...]) -> Shrunk:
-        before = None
-        while before != (plan, faults):
-            before = plan, faults
-            faults = self._fewer_faults(plan, faults)
-            plan = self._fewer_messages(plan, faults)
-        return Shrunk(plan, faults, self.runner.run(plan, faults), self.trials)
 
-    def _breaks(self, plan: Plan, faults: tuple[Fault, ...]) -> bool:
-        self.trials += 1
-        return self.trials < MAX_TRIALS and self.runner.run(plan, faults).violation == self.violation
+@functools.cache
+def schedule_runner() -> ScheduleRunner:
+    return ScheduleRunner()
 
-    def _fewer_faults(self, plan: Plan, faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
-        """Removes runs of faults, long runs first."""
-        length = len(faults)
-        while length:
-            start = 0
-            while start < len(faults):
-                fewer = faults[:start] + faults[start + length :]
-                if self._breaks(plan, fewer):
-                    faults = fewer
-                else:
-                    start += length
-            length //= 2
-        return faults
 
-    def _fewer_messages(self, plan: Plan, faults: tuple[Fault, ...]) -> Plan:
-        """Removes the last messages, and simplifies the plan."""
-        most = min(plan.messages, len(WORKLOADS[plan.workload].postings))
-        for count in range(most):
-            if self._breaks(plan._replace(messages=count), faults):
-                plan = plan._replace(messages=count)
-                break
-        for simpler in (plan._replace(first_position=0), plan._replace(pauses=0), plan._replace(gap=0)):
-            if simpler != plan and self._breaks(simpler, faults):
-                plan = simpler
-        return plan
+def _run_seed(seed: int, tally: FuzzTally) -> None:
+    runner = schedule_runner()
+    outcome = runner.run(runner.plan(seed))
+    tally.add(outcome)
+    if outcome.violation:
+        tally.findings.append(explain(runner, outcome))
+
+
+def _crash(seed: int) -> Finding:
+    workload = WORKLOADS[schedule_runner().plan(seed).workload].name
+    return _finding(Violation.CRASH, seed, f"seed {seed}: {workload}: CRASH: the process has died")
+
+
+def explain(runner: ScheduleRunner, broken: Outcome) -> Finding:
+    """Shrinks a schedule that has violated an invariant; describes its faults and its last events."""
+    short = shrink(runner, broken)
+    formatter = TraceFormatter(short.plan)
+    runner.run(short.plan, short.faults, trace=True)
+    faults = (f"fault: {formatter.fault(fault)}" for fault in short.faults)
+    events = list(formatter.lines(runner.trace_of(short.plan)))[-TAIL:]
+    description = f"{formatter.heading()}: {describe(short.outcome)}"
+    return _finding(broken.violation, broken.plan.seed, description, (*faults, *events))
+
+
+def _finding(violation: Violation, seed: int, description: str, details: tuple[str, ...] = ()) -> Finding:
+    replay = f"fanin sim --seed {seed} --trace"
+    return Finding(category_of(violation), description, replay, seed, details)
 
 
 def category_of(violation: Violation) -> Category:
     return CATEGORIES.get(violation, Category.OTHER)
 
 
-class Distribution:
-    """A histogram whose buckets are halves of powers of two. Quantiles are rounded down to a bucket's lower bound."""
-
-    def __init__(self, counts: Counter[int] | None = None) -> None:
-        self.counts: Counter[int] = Counter() if counts is None else counts
-
-    def add(self, value: int) -> None:
-        """Adds a value from 0 on."""
-        low = value.bit_length() - 2
-        self.counts[value if low < 1 else value >> low << low] += 1
-
-    def merge(self, other: Distribution) -> None:
-        self.counts.update(other.counts)
-
-    def quantile(self, share: float) -> int:
-        """The smallest bucket such that `share` of all values are not above it; 0 if there are no values."""
-        left = share * self.counts.total()
-        for value in sorted(self.counts):
-            left -= self.counts[value]
-            if left <= 0:
-                return value
-        return 0
-
-    def as_dict(self) -> dict[str, int]:
-        """Minimum, median and maximum for JSON."""
-        return {"min": self.quantile(0), "median": self.quantile(0.5), "max": self.quantile(1)}
+# Counts
 
 
 @dataclass
@@ -203,56 +177,89 @@ def is_full(values: tuple[int, ...], fault_kinds: int) -> bool:
     return nodes >= MIN_NODES and deliveries >= MIN_DELIVERIES and fault_kinds >= MIN_FAULT_KINDS
 
 
-def prepare() -> None:
-    """Load the compiled code, or compile it."""
-    _ = schedule_runner().fault_targets
+class Distribution:
+    """A histogram whose buckets are halves of powers of two. Quantiles are rounded down to a bucket's lower bound."""
+
+    def __init__(self, counts: Counter[int] | None = None) -> None:
+        self.counts: Counter[int] = Counter() if counts is None else counts
+
+    def add(self, value: int) -> None:
+        """Adds a value from 0 on."""
+        low = value.bit_length() - 2
+        self.counts[value if low < 1 else value >> low << low] += 1
+
+    def merge(self, other: Distribution) -> None:
+        self.counts.update(other.counts)
+
+    def quantile(self, share: float) -> int:
+        """The smallest bucket such that `share` of all values are not above it; 0 if there are no values."""
+        left = share * self.counts.total()
+        for value in sorted(self.counts):
+            left -= self.counts[value]
+            if left <= 0:
+                return value
+        return 0
+
+    def as_dict(self) -> dict[str, int]:
+        """Minimum, median and maximum for JSON."""
+        return {"min": self.quantile(0), "median": self.quantile(0.5), "max": self.quantile(1)}
 
 
-def run(
-    seconds: float, seed: int = 1, processes: int = 2, *, schedules: int | None = None, tell: Tell = nobody
-) -> FuzzTally:
-    """Runs schedules in several processes. The arguments are those of `campaign.run_campaign`."""
-    prepare()
-    return run_campaign(Campaign(FuzzTally, _run_seed, _crash), seconds, seed, processes, schedules, tell)
+# Shrinking
 
 
-def _run_seed(seed: int, tally: FuzzTally) -> None:
-    runner = schedule_runner()
-    outcome = runner.run(runner.plan(seed))
-    tally.add(outcome)
-    if outcome.violation:
-        tally.findings.append(explain(runner, outcome))
+class Shrunk(NamedTuple):
+    """A shrunk schedule. `faults`: all that happen. `trials`: how many schedules were run to find it."""
+
+    plan: Plan
+    faults: tuple[Fault, ...]
+    outcome: Outcome
+    trials: int
 
 
-def _crash(seed: int) -> Finding:
-    workload = WORKLOADS[schedule_runner().plan(seed).workload].name
-    return _finding(Violation.CRASH, seed, f"seed {seed}: {workload}: CRASH: the process has died")
+def shrink(runner: ScheduleRunner, broken: Outcome) -> Shrunk:
+    return _Search(runner, broken.violation).run(broken.plan, broken.faults)
 
 
-def explain(runner: ScheduleRunner, broken: Outcome) -> Finding:
-    """Shrinks a schedule that has violated an invariant; describes its faults and its last events."""
-    short = shrink(runner, broken)
-    formatter = TraceFormatter(short.plan)
-    runner.run(short.plan, short.faults, trace=True)
-    faults = (f"fault: {formatter.fault(fault)}" for fault in short.faults)
-    events = list(formatter.lines(runner.trace_of(short.plan)))[-TAIL:]
-    description = f"{formatter.heading()}: {describe(short.outcome)}"
-    return _finding(broken.violation, broken.plan.seed, description, (*faults, *events))
+class _Search:
+    def __init__(self, runner: ScheduleRunner, violation: Violation) -> None:
+        self.runner, self.violation = runner, violation
+        self.trials = 0
 
+    def run(self, plan: Plan, faults: tuple[Fault, ...]) -> Shrunk:
+        before = None
+        while before != (plan, faults):
+            before = plan, faults
+            faults = self._fewer_faults(plan, faults)
+            plan = self._fewer_messages(plan, faults)
+        return Shrunk(plan, faults, self.runner.run(plan, faults), self.trials)
 
-def _finding(violation: Violation, seed: int, description: str, details: tuple[str, ...] = ()) -> Finding:
-    replay = f"fanin sim --seed {seed} --trace"
-    return Finding(category_of(violation), description, replay, seed, details)
+    def _breaks(self, plan: Plan, faults: tuple[Fault, ...]) -> bool:
+        self.trials += 1
+        return self.trials < MAX_TRIALS and self.runner.run(plan, faults).violation == self.violation
 
+    def _fewer_faults(self, plan: Plan, faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
+        """Removes runs of faults, long runs first."""
+        length = len(faults)
+        while length:
+            start = 0
+            while start < len(faults):
+                fewer = faults[:start] + faults[start + length :]
+                if self._breaks(plan, fewer):
+                    faults = fewer
+                else:
+                    start += length
+            length //= 2
+        return faults
 
-@functools.cache
-def schedule_runner() -> ScheduleRunner:
-    return ScheduleRunner()
-
-
-def replay(seed: int) -> Replay:
-    runner = schedule_runner()
-    plan = runner.plan(seed)
-    outcome, formatter = runner.run(plan, trace=True), TraceFormatter(plan)
-    violation = describe(outcome) if outcome.violation else ""
-    return Replay(formatter.heading(), formatter.lines(runner.trace_of(plan)), violation)
+    def _fewer_messages(self, plan: Plan, faults: tuple[Fault, ...]) -> Plan:
+        """Removes the last messages, and simplifies the plan."""
+        most = min(plan.messages, len(WORKLOADS[plan.workload].postings))
+        for count in range(most):
+            if self._breaks(plan._replace(messages=count), faults):
+                plan = plan._replace(messages=count)
+                break
+        for simpler in (plan._replace(first_position=0), plan._replace(pauses=0), plan._replace(gap=0)):
+            if simpler != plan and self._breaks(simpler, faults):
+                plan = simpler
+        return plan

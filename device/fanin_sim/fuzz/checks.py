@@ -23,193 +23,15 @@ ONE, ZERO = uint64(1), uint64(0)
 SCOPE_SHIFT = 56  # in the detail of the violation, above the named bits
 
 # Statuses of a job that was refused for lack of slots. Ranks that join later may wait for ranks that have left.
-SHORTAGE_STATUSES = sum(
-    1 << int(Status[name]) for name in ("NO_RESOURCES", "PEER_LOST", "ABORTED", "TIMEOUT", "NOT_CONFIGURED")
-)
+SHORTAGE = (Status.NO_RESOURCES, Status.PEER_LOST, Status.ABORTED, Status.TIMEOUT, Status.NOT_CONFIGURED)
+SHORTAGE_STATUSES = sum(1 << int(status) for status in SHORTAGE)
 OPEN = -1  # status of a request that has not ended
 NOT_POSTED = -2
 ABANDONED = -3  # its rank has left without waiting for it, or has died
 
 
 @internal
-def mark_faulty(w, index):
-    """Marks a device as affected by a fault of its own or of a rank on it."""
-    vertex_row(w.vertices, index).is_faulty = 1
-
-
-@internal
-def fail_rank(w, number):
-    rank = rank_row(w.ranks, number)
-    rank.has_failed = 1
-    mark_faulty(w, rank.vertex)
-
-
-@internal
-def add_downtime(w, index, duration):
-    """Adds a time (ns) during which a device is frozen or its links are down."""
-    vertex_row(w.vertices, index).downtime += duration
-
-
-@internal
-def add_link_downtime(w, index, peer, duration):
-    """Adds the downtime of links of a device to both ends. peer: the other end; -1: all neighbours."""
-    add_downtime(w, index, duration)
-    neighbours = vertex_row(w.vertices, index).neighbours
-    for other in range(w.vertex_count):
-        if other == peer or (peer < 0 and (neighbours >> uint64(other)) & ONE != ZERO):
-            add_downtime(w, other, duration)
-
-
-@internal
-def may_be_reported(w, index):
-    vertex = vertex_row(w.vertices, index)
-    return vertex.is_faulty != 0 or vertex.downtime > w.detection // 2
-
-
-@internal
-def may_any_be_reported(w, vertices):
-    """Whether a device of a bitmap may be reported as missing."""
-    found = False
-    for index in range(w.vertex_count):
-        found = found or ((vertices >> uint64(index)) & ONE != ZERO and may_be_reported(w, index))
-    return found
-
-
-@internal
-def have_all_failed(w, rank, named):
-    """Whether all reported ranks of a node have died or left."""
-    for bit in range(MAX_CHILDREN):
-        if (named >> uint64(bit)) & ONE == ZERO:
-            continue
-        if bit >= rank.node_ranks or rank_row(w.ranks, rank.first_of_node + bit).has_failed == 0:
-            return False
-    return True
-
-
-@internal
-def may_all_be_reported(w, vertex, kind):
-    """Whether all members of a scope may be reported: because of the device above them, or of the one that reports."""
-    above = scope_row(vertex.scopes, kind - 1).parent
-    if above >= 0 and may_be_reported(w, above):
-        return True
-    reporter = scope_row(vertex.scopes, kind - 2).parent if kind > 1 else -1
-    return reporter >= 0 and may_be_reported(w, reporter)
-
-
-@internal
-def may_children_be_reported(w, scope, named):
-    for bit in range(MAX_CHILDREN):
-        if (named >> uint64(bit)) & ONE == ZERO:
-            continue
-        if bit >= scope.count or not may_any_be_reported(w, scope.child[bit]):
-            return False
-    return True
-
-
-@internal
-def is_report_correct(w, rank, kind, named):
-    """Whether a rank may hear that these members are missing. An affected device may report anything outside. Within a
-    node only ranks can be missing, and the device knows which."""
-    vertex = vertex_row(w.vertices, rank.vertex)
-    if vertex.scope_count > 0 and may_be_reported(w, rank.vertex):
-        return True
-    if named == ZERO or kind > vertex.scope_count:
-        return False
-    if kind == 0:
-        return have_all_failed(w, rank, named)
-    scope = scope_row(vertex.scopes, kind - 1)
-    is_whole = named == ~ZERO >> (uint64(MAX_CHILDREN) - uint64(scope.count))
-    return (is_whole and may_all_be_reported(w, vertex, kind)) or may_children_be_reported(w, scope, named)
-
-
-@internal
-def check_peer_lost(w, number, status, kind, named):
-    """Checks a completion: PEER_LOST must report a member, and only members that may be reported."""
-    if status != Status.PEER_LOST or w.accepts_corruption:
-        return
-    w.peer_lost_reports += 1
-    if not is_report_correct(w, rank_row(w.ranks, number), kind, named):
-        report_violation(w, Violation.WRONG_PEER_LOST, number, int64(uint64(kind) << uint64(SCOPE_SHIFT) | named))
-
-
-@internal
-def rank_of(w, vertex, queue_index):
-    """The rank that has a queue of a device; -1 if none has."""
-    for number in range(w.rank_count):
-        rank = rank_row(w.ranks, number)
-        if rank.vertex == vertex and rank.queue == queue_index:
-            return number
-    return -1
-
-
-@internal
-def wake(w, number, time):
-    """Schedules the next step of a rank, in place of the one that was scheduled before."""
-    rank = rank_row(w.ranks, number)
-    rank.generation += 1
-    event_queue.put(w, time, EventKind.RANK, number, 0, rank.generation)
-
-
-@internal
-def is_tolerated(w, rank, status):
-    """Whether the faults, or a shortage of slots for this job, explain a status."""
-    explained = w.tolerated
-    if (w.shortage >> uint64(rank.job)) & uint64(1) != uint64(0):
-        explained |= uint64(SHORTAGE_STATUSES)
-    return (explained >> uint64(status)) & uint64(1) != uint64(0)
-
-
-@internal
-def note_shortage(w, rank):
-    before = w.shortage
-    w.shortage |= uint64(1) << uint64(rank.job)
-    if w.shortage != before:
-        w.shortages += 1
-
-
-@internal
-def is_equal(one, other, length):
-    offset = 0
-    while offset < length and load_u8(one + uint64(offset)) == load_u8(other + uint64(offset)):
-        offset += 1
-    return offset == length
-
-
-@internal
-def check_data(w, number, message):
-    if w.accepts_corruption or message.length == 0:
-        return
-    if message.reference != uint64(0):
-        if not is_equal(message.result, message.reference, message.length):
-            report_violation(w, Violation.WRONG_RESULT, number, message.length)
-    elif load_u8(message.shared) == 0:  # the first receiver; the others must have equal data
-        copy(message.shared + uint64(8), message.result, uint64(message.length))
-        store_u8(message.shared, 1)
-    elif not is_equal(message.result, message.shared + uint64(8), message.length):
-        report_violation(w, Violation.DIFFERENT_RESULTS, number, message.length)
-
-
-@internal
-def end_request(w, number, place, status):
-    """Request `place` of a rank has ended with a status."""
-    rank = rank_row(w.ranks, number)
-    message = message_row(w.messages, rank.first_message + place)
-    message.status = status
-    rank.ended = place + 1
-    w.open_requests -= 1
-    w.ended += 1
-    if w.now - w.quiet_since > w.slowest:
-        w.slowest = w.now - w.quiet_since
-    if status == Status.SUCCESS:
-        check_data(w, number, message)
-        return
-    w.failed += 1
-    if not is_tolerated(w, rank, status):
-        report_violation(w, Violation.WRONG_STATUS, number, status)
-
-
-@internal
-def complete(w, vertex, action):
+def on_completion(w, vertex, action):
     """A COMPLETE action: of the oldest signalled request under way. Silent requests before it have succeeded (I5)."""
     number = rank_of(w, vertex, int64(action.queue))
     place = int64(action.wr_id)
@@ -234,7 +56,48 @@ def complete(w, vertex, action):
 
 
 @internal
-def answer(w, vertex, action):
+def end_request(w, number, place, status):
+    """Request `place` of a rank has ended with a status."""
+    rank = rank_row(w.ranks, number)
+    message = message_row(w.messages, rank.first_message + place)
+    message.status = status
+    rank.ended = place + 1
+    w.open_requests -= 1
+    w.ended += 1
+    if w.now - w.quiet_since > w.slowest:
+        w.slowest = w.now - w.quiet_since
+    if status == Status.SUCCESS:
+        check_data(w, number, message)
+        return
+    w.failed += 1
+    if not is_tolerated(w, rank, status):
+        report_violation(w, Violation.WRONG_STATUS, number, status)
+
+
+@internal
+def check_data(w, number, message):
+    if w.accepts_corruption or message.length == 0:
+        return
+    if message.reference != uint64(0):
+        if not is_equal(message.result, message.reference, message.length):
+            report_violation(w, Violation.WRONG_RESULT, number, message.length)
+    elif load_u8(message.shared) == 0:  # the first receiver; the others must have equal data
+        copy(message.shared + uint64(8), message.result, uint64(message.length))
+        store_u8(message.shared, 1)
+    elif not is_equal(message.result, message.shared + uint64(8), message.length):
+        report_violation(w, Violation.DIFFERENT_RESULTS, number, message.length)
+
+
+@internal
+def is_equal(one, other, length):
+    offset = 0
+    while offset < length and load_u8(one + uint64(offset)) == load_u8(other + uint64(offset)):
+        offset += 1
+    return offset == length
+
+
+@internal
+def on_notice(w, vertex, action):
     """A NOTICE action: the answer to a JOIN or LEAVE. PENDING is not an answer."""
     if action.status == Status.PENDING:
         return
@@ -272,7 +135,24 @@ def take_refusal(w, number, status):
 
 
 @internal
-def arrive(w, vertex, action):
+def is_tolerated(w, rank, status):
+    """Whether the faults, or a shortage of slots for this job, explain a status."""
+    explained = w.tolerated
+    if (w.shortage >> uint64(rank.job)) & uint64(1) != uint64(0):
+        explained |= uint64(SHORTAGE_STATUSES)
+    return (explained >> uint64(status)) & uint64(1) != uint64(0)
+
+
+@internal
+def note_shortage(w, rank):
+    before = w.shortage
+    w.shortage |= uint64(1) << uint64(rank.job)
+    if w.shortage != before:
+        w.shortages += 1
+
+
+@internal
+def on_arrival(w, vertex, action):
     """An ARRIVAL action: the data of a message that its rank has not posted, and which must be right (I1, I2). Every
     second rank looks for them, and posts a request that wants nothing.
 
@@ -304,7 +184,7 @@ def arrive(w, vertex, action):
 
 
 @internal
-def write(w, vertex, action):
+def on_write(w, vertex, action):
     """A DMA_WRITE or TARGET action, which must lie within the result of an open request (I6). Copies the data of a
     DMA_WRITE; REDUCE writes those of a TARGET. Returns False if the write is not allowed."""
     number = rank_of(w, vertex, int64(action.queue))
@@ -325,3 +205,122 @@ def write(w, vertex, action):
     if action.kind == ActionKind.DMA_WRITE:
         copy(first, uint64(action.payload), uint64(action.length))
     return True
+
+
+@internal
+def rank_of(w, vertex, queue_index):
+    """The rank that has a queue of a device; -1 if none has."""
+    for number in range(w.rank_count):
+        rank = rank_row(w.ranks, number)
+        if rank.vertex == vertex and rank.queue == queue_index:
+            return number
+    return -1
+
+
+@internal
+def wake(w, number, time):
+    """Schedules the next step of a rank, in place of the one that was scheduled before."""
+    rank = rank_row(w.ranks, number)
+    rank.generation += 1
+    event_queue.put(w, time, EventKind.RANK, number, 0, rank.generation)
+
+
+@internal
+def check_peer_lost(w, number, status, kind, named):
+    """Checks a completion: PEER_LOST must report a member, and only members that may be reported."""
+    if status != Status.PEER_LOST or w.accepts_corruption:
+        return
+    w.peer_lost_reports += 1
+    if not is_report_correct(w, rank_row(w.ranks, number), kind, named):
+        report_violation(w, Violation.WRONG_PEER_LOST, number, int64(uint64(kind) << uint64(SCOPE_SHIFT) | named))
+
+
+@internal
+def is_report_correct(w, rank, kind, named):
+    """Whether a rank may hear that these members are missing. An affected device may report anything outside. Within a
+    node only ranks can be missing, and the device knows which."""
+    vertex = vertex_row(w.vertices, rank.vertex)
+    if vertex.scope_count > 0 and may_be_reported(w, rank.vertex):
+        return True
+    if named == ZERO or kind > vertex.scope_count:
+        return False
+    if kind == 0:
+        return have_all_failed(w, rank, named)
+    scope = scope_row(vertex.scopes, kind - 1)
+    is_whole = named == ~ZERO >> (uint64(MAX_CHILDREN) - uint64(scope.count))
+    return (is_whole and may_all_be_reported(w, vertex, kind)) or may_children_be_reported(w, scope, named)
+
+
+@internal
+def have_all_failed(w, rank, named):
+    """Whether all reported ranks of a node have died or left."""
+    for bit in range(MAX_CHILDREN):
+        if (named >> uint64(bit)) & ONE == ZERO:
+            continue
+        if bit >= rank.node_ranks or rank_row(w.ranks, rank.first_of_node + bit).has_failed == 0:
+            return False
+    return True
+
+
+@internal
+def may_all_be_reported(w, vertex, kind):
+    """Whether all members of a scope may be reported: because of the device above them, or of the one that reports."""
+    above = scope_row(vertex.scopes, kind - 1).parent
+    if above >= 0 and may_be_reported(w, above):
+        return True
+    reporter = scope_row(vertex.scopes, kind - 2).parent if kind > 1 else -1
+    return reporter >= 0 and may_be_reported(w, reporter)
+
+
+@internal
+def may_children_be_reported(w, scope, named):
+    for bit in range(MAX_CHILDREN):
+        if (named >> uint64(bit)) & ONE == ZERO:
+            continue
+        if bit >= scope.count or not may_any_be_reported(w, scope.child[bit]):
+            return False
+    return True
+
+
+@internal
+def may_any_be_reported(w, vertices):
+    """Whether a device of a bitmap may be reported as missing."""
+    found = False
+    for index in range(w.vertex_count):
+        found = found or ((vertices >> uint64(index)) & ONE != ZERO and may_be_reported(w, index))
+    return found
+
+
+@internal
+def may_be_reported(w, index):
+    vertex = vertex_row(w.vertices, index)
+    return vertex.is_faulty != 0 or vertex.downtime > w.detection // 2
+
+
+@internal
+def mark_faulty(w, index):
+    """Marks a device as affected by a fault of its own or of a rank on it."""
+    vertex_row(w.vertices, index).is_faulty = 1
+
+
+@internal
+def fail_rank(w, number):
+    rank = rank_row(w.ranks, number)
+    rank.has_failed = 1
+    mark_faulty(w, rank.vertex)
+
+
+@internal
+def add_downtime(w, index, duration):
+    """Adds a time (ns) during which a device is frozen or its links are down."""
+    vertex_row(w.vertices, index).downtime += duration
+
+
+@internal
+def add_link_downtime(w, index, peer, duration):
+    """Adds the downtime of links of a device to both ends. peer: the other end; -1: all neighbours."""
+    add_downtime(w, index, duration)
+    neighbours = vertex_row(w.vertices, index).neighbours
+    for other in range(w.vertex_count):
+        if other == peer or (peer < 0 and (neighbours >> uint64(other)) & ONE != ZERO):
+            add_downtime(w, other, duration)

@@ -25,91 +25,21 @@ MAX_ATTEMPTS = 9
 FIRST_WAIT = 20_000_000  # ns before the second incarnation; four times as long before each further one
 
 
-@internal
-def unfinished_rank(w):
-    """A rank that has neither left nor died; -1 if there is none."""
-    for number in range(w.rank_count):
-        state = rank_row(w.ranks, number).state
-        if state != RankState.GONE and state != RankState.DEAD:
-            return number
-    return -1
-
-
-@internal
-def is_nobody_dead(w):
-    dead = 0
-    for number in range(w.rank_count):
-        dead += rank_row(w.ranks, number).state == RankState.DEAD
-    for index in range(w.vertex_count):
-        dead += vertex_row(w.vertices, index).alive == 0
-    return dead == 0
-
-
-@internal
-def device_in_use(w):
-    """A live device with a job or a slot in use; -1 if there is none."""
-    for index in range(w.vertex_count):
-        vertex = vertex_row(w.vertices, index)
-        if not vertex.alive:
-            continue
-        e = engine_at(vertex.base)
-        if e.slots_used:
-            return index
-        for number in range(int64(e.jobs)):
-            if job_at(e, number).state != JobState.FREE:
-                return index
-    return -1
-
-
-@internal
-def is_over(w):
-    """Whether all ranks have left, no packet is under way, and no device has a job."""
-    return w.free_count == w.packet_room and unfinished_rank(w) < 0 and device_in_use(w) < 0
-
-
-@internal
-def check_bounds(w):
-    """Checks that requests end (I7) and jobs are forgotten (I4) in time after the last fault. False: all is over."""
-    silence = w.now - w.quiet_since
-    if w.accepts_corruption:  # requests need not end
-        return silence <= w.bound
-    if w.open_requests > 0 and silence > w.bound:
-        report_violation(w, Violation.OPERATION_HANGS, open_rank(w), w.open_requests)
-    elif silence > CLEANUP_BOUND and not is_over(w):
-        if unfinished_rank(w) >= 0:
-            report_violation(w, Violation.OPERATION_HANGS, unfinished_rank(w), 0)
-        else:
-            report_violation(w, Violation.SLOT_LEAKED, device_in_use(w), 0)
-    if w.events > MAX_EVENTS:
-        report_violation(w, Violation.LIVELOCK, 0, 0)
-    return w.violation == Violation.NOTHING
-
-
-@internal
-def open_rank(w):
-    """A live rank that waits for a request; -1 if there is none."""
-    for number in range(w.rank_count):
-        rank = rank_row(w.ranks, number)
-        if rank.state != RankState.DEAD and rank.ended < rank.posted:
-            return number
-    return -1
-
-
-@internal
-def check_end(w):
-    """Checks the state after the last event."""
-    if not is_over(w) and not w.accepts_corruption:
-        report_violation(
-            w,
-            Violation.OPERATION_HANGS if unfinished_rank(w) >= 0 else Violation.SLOT_LEAKED,
-            unfinished_rank(w),
-            w.open_requests,
-        )
-    for index in range(w.vertex_count):
-        vertex = vertex_row(w.vertices, index)
-        e = engine_at(vertex.base)
-        if vertex.alive and load_u64(address_of(e) + e.counter_offset + ACTION_OVERFLOW):
-            report_violation(w, Violation.ACTION_OVERFLOW, index, 0)
+@compiled
+def run_schedule(world):
+    """Runs the schedule of the WORLD record at an address, which gets the outcome."""
+    w = world_row(uint64(world), 0)
+    prepare(w)
+    may_form_again = True
+    while w.violation == Violation.NOTHING and step(w) and check_bounds(w):
+        if unfinished_rank(w) < 0:
+            may_form_again = may_form_again and form_again(w)
+            if not may_form_again and is_over(w):
+                break
+    if w.violation == Violation.NOTHING:
+        check_end(w)
+    if w.violation != Violation.NOTHING:
+        add_line(w, EventKind.VIOLATION_FOUND, w.location, 0, 0, 0, 0, w.violation, 0)
 
 
 @internal
@@ -136,6 +66,22 @@ def prepare(w):
 
 
 @internal
+def step(w):
+    """Handles the next event or timer. Returns False if there is none."""
+    timer = next_timer(w)
+    expires = due(vertex_row(w.vertices, timer)) if timer >= 0 else NEVER
+    waiting = event_row(w.queue, 0).time if w.queue_size else NEVER
+    if waiting <= expires and w.queue_size:
+        handle_event(w)
+    elif timer >= 0:
+        w.now = max(w.now, expires)
+        tick(w, timer)
+    else:
+        return False
+    return True
+
+
+@internal
 def next_timer(w):
     """The device whose timer expires first; -1 if no timer runs."""
     first = -1
@@ -151,11 +97,6 @@ def next_timer(w):
 def due(vertex):
     """When the timer of a device expires. A frozen device notices it later."""
     return max(vertex.deadline, vertex.frozen_until)
-
-
-@internal
-def home_of(w, kind, target):
-    return rank_row(w.ranks, target).vertex if kind in (EventKind.RANK, EventKind.READ_DONE) else target
 
 
 @internal
@@ -181,19 +122,8 @@ def handle_event(w):
 
 
 @internal
-def step(w):
-    """Handles the next event or timer. Returns False if there is none."""
-    timer = next_timer(w)
-    expires = due(vertex_row(w.vertices, timer)) if timer >= 0 else NEVER
-    waiting = event_row(w.queue, 0).time if w.queue_size else NEVER
-    if waiting <= expires and w.queue_size:
-        handle_event(w)
-    elif timer >= 0:
-        w.now = max(w.now, expires)
-        tick(w, timer)
-    else:
-        return False
-    return True
+def home_of(w, kind, target):
+    return rank_row(w.ranks, target).vertex if kind in (EventKind.RANK, EventKind.READ_DONE) else target
 
 
 @internal
@@ -215,18 +145,88 @@ def form_again(w):
     return True
 
 
-@compiled
-def run_schedule(world):
-    """Runs the schedule of the WORLD record at an address, which gets the outcome."""
-    w = world_row(uint64(world), 0)
-    prepare(w)
-    may_form_again = True
-    while w.violation == Violation.NOTHING and step(w) and check_bounds(w):
-        if unfinished_rank(w) < 0:
-            may_form_again = may_form_again and form_again(w)
-            if not may_form_again and is_over(w):
-                break
-    if w.violation == Violation.NOTHING:
-        check_end(w)
-    if w.violation != Violation.NOTHING:
-        add_line(w, EventKind.VIOLATION_FOUND, w.location, 0, 0, 0, 0, w.violation, 0)
+@internal
+def is_nobody_dead(w):
+    dead = 0
+    for number in range(w.rank_count):
+        dead += rank_row(w.ranks, number).state == RankState.DEAD
+    for index in range(w.vertex_count):
+        dead += vertex_row(w.vertices, index).alive == 0
+    return dead == 0
+
+
+@internal
+def check_bounds(w):
+    """Checks that requests end (I7) and jobs are forgotten (I4) in time after the last fault. False: all is over."""
+    silence = w.now - w.quiet_since
+    if w.accepts_corruption:  # requests need not end
+        return silence <= w.bound
+    if w.open_requests > 0 and silence > w.bound:
+        report_violation(w, Violation.OPERATION_HANGS, open_rank(w), w.open_requests)
+    elif silence > CLEANUP_BOUND and not is_over(w):
+        if unfinished_rank(w) >= 0:
+            report_violation(w, Violation.OPERATION_HANGS, unfinished_rank(w), 0)
+        else:
+            report_violation(w, Violation.SLOT_LEAKED, device_in_use(w), 0)
+    if w.events > MAX_EVENTS:
+        report_violation(w, Violation.LIVELOCK, 0, 0)
+    return w.violation == Violation.NOTHING
+
+
+@internal
+def check_end(w):
+    """Checks the state after the last event."""
+    if not is_over(w) and not w.accepts_corruption:
+        report_violation(
+            w,
+            Violation.OPERATION_HANGS if unfinished_rank(w) >= 0 else Violation.SLOT_LEAKED,
+            unfinished_rank(w),
+            w.open_requests,
+        )
+    for index in range(w.vertex_count):
+        vertex = vertex_row(w.vertices, index)
+        e = engine_at(vertex.base)
+        if vertex.alive and load_u64(address_of(e) + e.counter_offset + ACTION_OVERFLOW):
+            report_violation(w, Violation.ACTION_OVERFLOW, index, 0)
+
+
+@internal
+def is_over(w):
+    """Whether all ranks have left, no packet is under way, and no device has a job."""
+    return w.free_count == w.packet_room and unfinished_rank(w) < 0 and device_in_use(w) < 0
+
+
+@internal
+def unfinished_rank(w):
+    """A rank that has neither left nor died; -1 if there is none."""
+    for number in range(w.rank_count):
+        state = rank_row(w.ranks, number).state
+        if state != RankState.GONE and state != RankState.DEAD:
+            return number
+    return -1
+
+
+@internal
+def open_rank(w):
+    """A live rank that waits for a request; -1 if there is none."""
+    for number in range(w.rank_count):
+        rank = rank_row(w.ranks, number)
+        if rank.state != RankState.DEAD and rank.ended < rank.posted:
+            return number
+    return -1
+
+
+@internal
+def device_in_use(w):
+    """A live device with a job or a slot in use; -1 if there is none."""
+    for index in range(w.vertex_count):
+        vertex = vertex_row(w.vertices, index)
+        if not vertex.alive:
+            continue
+        e = engine_at(vertex.base)
+        if e.slots_used:
+            return index
+        for number in range(int64(e.jobs)):
+            if job_at(e, number).state != JobState.FREE:
+                return index
+    return -1

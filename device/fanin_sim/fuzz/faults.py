@@ -23,6 +23,60 @@ ACTIONS_SHIFT = 8  # the low bits of a crash's value: how many actions of the ev
 ALL_ACTIONS = 255
 
 
+# Random faults, or those of a given list
+
+
+@internal
+def fault_value(w, kind, source, target, opcode, ordinal):
+    """The value of a fault at a packet or a rank, a random number of at least 0; NO_VALUE if it does not happen."""
+    if w.is_given:
+        return given_fault_value(w, kind, source, target, opcode, ordinal)
+    if w.rate[kind] == 0 or w.budget <= 0:
+        return NO_VALUE
+    place = number_of_link(w, source, target) * OPCODES + opcode
+    drawn = draw(w.seed, kind, place, ordinal)
+    if (drawn % RATE_SCALE) * 4 >= w.rate[kind] * weight(w, kind, place):
+        return NO_VALUE
+    w.budget -= 1
+    return drawn // RATE_SCALE
+
+
+@internal
+def given_fault_value(w, kind, source, target, opcode, ordinal):
+    """The value of a fault of the given list; NO_VALUE if it is not in the list."""
+    for index in range(w.given_count):
+        fault = fault_row(w.given, index)
+        same = fault.kind == kind and fault.source == source and fault.target == target
+        if same and fault.opcode == opcode and fault.ordinal == ordinal:
+            return fault.value
+    return NO_VALUE
+
+
+@internal
+def weight(w, kind, place):
+    """A factor for the rate of a fault at a place, in quarters: some links and opcodes have none, some many."""
+    chosen = draw(w.seed, WEIGHT, place, kind) & 7
+    return (0, 1, 1, 2, 4, 4, 8, 24)[chosen]
+
+
+@internal
+def removal_value(w, kind, source, target, opcode, ordinal):
+    """As `fault_value`, for a fault that removes a packet: at most `most_in_a_row` times in a row."""
+    value = fault_value(w, kind, source, target, opcode, ordinal)
+    place = w.removed_in_a_row + uint64(4 * (number_of_link(w, source, target) * OPCODES + opcode))
+    if value == NO_VALUE:
+        return NO_VALUE
+    if not w.is_given and int64(load_u32(place)) >= w.most_in_a_row:
+        return NO_VALUE
+    store_u32(place, load_u32(place) + 1)
+    return value
+
+
+@internal
+def reset_removals(w, source, target, opcode):
+    store_u32(w.removed_in_a_row + uint64(4 * (number_of_link(w, source, target) * OPCODES + opcode)), 0)
+
+
 @internal
 def number_of_link(w, source, target):
     return source * w.vertex_count + target
@@ -53,55 +107,26 @@ def record_fault(w, kind, source, target, opcode, ordinal, value, until):
         w.fault_count += 1
 
 
-@internal
-def given_fault_value(w, kind, source, target, opcode, ordinal):
-    """The value of a fault of the given list; NO_VALUE if it is not in the list."""
-    for index in range(w.given_count):
-        fault = fault_row(w.given, index)
-        same = fault.kind == kind and fault.source == source and fault.target == target
-        if same and fault.opcode == opcode and fault.ordinal == ordinal:
-            return fault.value
-    return NO_VALUE
+# Planned faults
 
 
 @internal
-def weight(w, kind, place):
-    """A factor for the rate of a fault at a place, in quarters: some links and opcodes have none, some many."""
-    chosen = draw(w.seed, WEIGHT, place, kind) & 7
-    return (0, 1, 1, 2, 4, 4, 8, 24)[chosen]
-
-
-@internal
-def fault_value(w, kind, source, target, opcode, ordinal):
-    """The value of a fault at a packet or a rank, a random number of at least 0; NO_VALUE if it does not happen."""
-    if w.is_given:
-        return given_fault_value(w, kind, source, target, opcode, ordinal)
-    if w.rate[kind] == 0 or w.budget <= 0:
-        return NO_VALUE
-    place = number_of_link(w, source, target) * OPCODES + opcode
-    drawn = draw(w.seed, kind, place, ordinal)
-    if (drawn % RATE_SCALE) * 4 >= w.rate[kind] * weight(w, kind, place):
-        return NO_VALUE
-    w.budget -= 1
-    return drawn // RATE_SCALE
-
-
-@internal
-def removal_value(w, kind, source, target, opcode, ordinal):
-    """As `fault_value`, for a fault that removes a packet: at most `most_in_a_row` times in a row."""
-    value = fault_value(w, kind, source, target, opcode, ordinal)
-    place = w.removed_in_a_row + uint64(4 * (number_of_link(w, source, target) * OPCODES + opcode))
-    if value == NO_VALUE:
-        return NO_VALUE
-    if not w.is_given and int64(load_u32(place)) >= w.most_in_a_row:
-        return NO_VALUE
-    store_u32(place, load_u32(place) + 1)
-    return value
-
-
-@internal
-def reset_removals(w, source, target, opcode):
-    store_u32(w.removed_in_a_row + uint64(4 * (number_of_link(w, source, target) * OPCODES + opcode)), 0)
+def begin_event(w, index):
+    """Begins an event of a device: counts it, and applies or prepares the fault that is planned for it."""
+    vertex = vertex_row(w.vertices, index)
+    vertex.events += 1
+    w.events += 1
+    planned = find_planned(w, index, vertex.events)
+    if planned == 0:
+        return
+    fault = fault_row(w.given, planned - 1)
+    if fault.kind not in (FaultKind.NIC_CRASH, FaultKind.SWITCH_CRASH, FaultKind.RESTART):
+        apply_before_event(w, index, fault)
+    else:
+        vertex.planned_crash = planned
+        vertex.actions_left = fault.value & ALL_ACTIONS
+        if vertex.actions_left == ALL_ACTIONS:
+            vertex.actions_left = NEVER
 
 
 @internal
@@ -112,43 +137,6 @@ def find_planned(w, index, ordinal):
         if fault.kind >= FaultKind.PARTITION and fault.source == index and fault.ordinal == ordinal:
             return number + 1
     return 0
-
-
-@internal
-def abandon_requests(w, number):
-    rank = rank_row(w.ranks, number)
-    for place in range(rank.posted):
-        message = message_row(w.messages, rank.first_message + place)
-        if message.status == OPEN:
-            message.status = ABANDONED
-            w.open_requests -= 1
-
-
-@internal
-def mark_dead(w, number):
-    rank = rank_row(w.ranks, number)
-    if rank.state != RankState.GONE and rank.state != RankState.DEAD:
-        rank.state = RankState.DEAD
-        fail_rank(w, number)
-        abandon_requests(w, number)
-
-
-@internal
-def crash_rank(w, vertex, fault):
-    """A rank dies, or leaves without waiting for its requests."""
-    rank = rank_row(w.ranks, fault.target)
-    if rank.state == RankState.GONE or rank.state == RankState.DEAD:
-        return
-    record_fault(w, fault.kind, fault.source, fault.target, 0, fault.ordinal, fault.value, w.now)
-    if fault.kind == FaultKind.RANK_CRASH:
-        mark_dead(w, fault.target)
-        call_event(w.on_lose, (int64(vertex.base), rank.queue, Status.PEER_LOST, w.now))
-    elif rank.state == RankState.RUNNING:
-        rank.state = RankState.LEAVING
-        rank.generation += 1
-        fail_rank(w, fault.target)
-        abandon_requests(w, fault.target)
-        call_event(w.on_leave, (int64(vertex.base), rank.queue, LEAVE_TAG, w.now))
 
 
 @internal
@@ -172,6 +160,24 @@ def apply_before_event(w, index, fault):
 
 
 @internal
+def crash_rank(w, vertex, fault):
+    """A rank dies, or leaves without waiting for its requests."""
+    rank = rank_row(w.ranks, fault.target)
+    if rank.state == RankState.GONE or rank.state == RankState.DEAD:
+        return
+    record_fault(w, fault.kind, fault.source, fault.target, 0, fault.ordinal, fault.value, w.now)
+    if fault.kind == FaultKind.RANK_CRASH:
+        mark_dead(w, fault.target)
+        call_event(w.on_lose, (int64(vertex.base), rank.queue, Status.PEER_LOST, w.now))
+    elif rank.state == RankState.RUNNING:
+        rank.state = RankState.LEAVING
+        rank.generation += 1
+        fail_rank(w, fault.target)
+        abandon_requests(w, fault.target)
+        call_event(w.on_leave, (int64(vertex.base), rank.queue, LEAVE_TAG, w.now))
+
+
+@internal
 def crash_device(w, index):
     """A device crashes after its event, with the ranks of its node. It may restart later."""
     vertex = vertex_row(w.vertices, index)
@@ -192,22 +198,37 @@ def crash_device(w, index):
 
 
 @internal
-def begin_event(w, index):
-    """Begins an event of a device: counts it, and applies or prepares the fault that is planned for it."""
+def mark_dead(w, number):
+    rank = rank_row(w.ranks, number)
+    if rank.state != RankState.GONE and rank.state != RankState.DEAD:
+        rank.state = RankState.DEAD
+        fail_rank(w, number)
+        abandon_requests(w, number)
+
+
+@internal
+def abandon_requests(w, number):
+    rank = rank_row(w.ranks, number)
+    for place in range(rank.posted):
+        message = message_row(w.messages, rank.first_message + place)
+        if message.status == OPEN:
+            message.status = ABANDONED
+            w.open_requests -= 1
+
+
+# Starts of devices
+
+
+@internal
+def reboot(w, index):
+    """Restarts a device without clients."""
     vertex = vertex_row(w.vertices, index)
-    vertex.events += 1
-    w.events += 1
-    planned = find_planned(w, index, vertex.events)
-    if planned == 0:
-        return
-    fault = fault_row(w.given, planned - 1)
-    if fault.kind not in (FaultKind.NIC_CRASH, FaultKind.SWITCH_CRASH, FaultKind.RESTART):
-        apply_before_event(w, index, fault)
-    else:
-        vertex.planned_crash = planned
-        vertex.actions_left = fault.value & ALL_ACTIONS
-        if vertex.actions_left == ALL_ACTIONS:
-            vertex.actions_left = NEVER
+    vertex.boots += 1
+    restore_snapshot(w, index)
+    e = engine_at(vertex.base)
+    for number in range(int64(e.queues)):
+        queue_at(e, number).active = 0
+    add_line(w, EventKind.REBOOT, index, index, 0, 0, 0, vertex.boots, 0)
 
 
 @internal
@@ -224,15 +245,3 @@ def restore_snapshot(w, index):
     vertex.planned_crash = 0
     vertex.frozen_until = 0
     vertex.deadline = NEVER
-
-
-@internal
-def reboot(w, index):
-    """Restarts a device without clients."""
-    vertex = vertex_row(w.vertices, index)
-    vertex.boots += 1
-    restore_snapshot(w, index)
-    e = engine_at(vertex.base)
-    for number in range(int64(e.queues)):
-        queue_at(e, number).active = 0
-    add_line(w, EventKind.REBOOT, index, index, 0, 0, 0, vertex.boots, 0)

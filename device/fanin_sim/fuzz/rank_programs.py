@@ -131,9 +131,7 @@ def advance(w, number, generation):
     begin_event(w, rank.vertex)
     if not vertex_row(w.vertices, rank.vertex).alive:
         return
-    if (
-        rank.state == RankState.DEAD
-    ):  # it has just died: the device must tell the others now, as it may have no other event
+    if rank.state == RankState.DEAD:  # it has just died: the device tells the others now, as no event may follow
         finish(w, rank.vertex)
         return
     w.quiet_since = max(w.quiet_since, w.now)

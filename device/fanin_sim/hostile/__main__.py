@@ -1,4 +1,4 @@
-"""`python -m fanin_sim.hostile`: see `campaign_command`."""
+"""`python -m fanin_sim.hostile`: see `fanin_sim.campaign`."""
 
 import sys
 

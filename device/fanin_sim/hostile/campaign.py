@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from fanin_sim.campaign import TAIL, Campaign, Replay, Tell, nobody, run_campaign
+from fanin_sim.campaign import TAIL, Campaign, Replay, Tell, run_campaign, tell_nobody
 from fanin_sim.findings import Category, Finding, Tally
 from fanin_sim.hostile.life import Life, Outcome
 
@@ -33,7 +33,7 @@ class HostileTally(Tally):
 
 
 def run(
-    seconds: float, seed: int = 1, processes: int = 2, *, schedules: int | None = None, tell: Tell = nobody
+    seconds: float, seed: int = 1, processes: int = 2, *, schedules: int | None = None, tell: Tell = tell_nobody
 ) -> HostileTally:
     """Run lives in several processes. The arguments are those of `campaign.run_campaign`."""
     Life(0).run()  # compiles

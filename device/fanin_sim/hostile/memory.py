@@ -1,4 +1,4 @@
-"""The memory of a device under attack: regions with guards between them, and a shadow that the judge writes.
+"""The memory of a device under attack: regions with guards between them, and a shadow that the oracle writes.
 
 A client's address is `BASE` plus the place in the array, so that packets do not depend on where the array lies.
 """
@@ -33,7 +33,7 @@ REGIONS = {
 
 
 class Region(NamedTuple):
-    """A region as the judge knows it. place: in the array."""
+    """A region as the oracle knows it. place: in the array."""
 
     name: str
     place: int
@@ -82,7 +82,7 @@ class Memory:
         return self.shadow[place : place + length].tobytes()
 
     def is_as_expected(self) -> bool:
-        """Whether every byte, also of the guards, is as the judge expects."""
+        """Whether every byte, also of the guards, is as the oracle expects."""
         return bool(np.array_equal(self.bytes, self.shadow))
 
     def first_difference(self) -> str:

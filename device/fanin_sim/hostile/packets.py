@@ -1,4 +1,4 @@
-"""Ordinary packets as the judge reads them and the attacker writes them: from BTH to before the ICRC."""
+"""Ordinary packets as the oracle reads them and the attacker writes them: from BTH to before the ICRC."""
 
 from typing import NamedTuple
 

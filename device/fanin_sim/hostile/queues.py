@@ -1,4 +1,4 @@
-"""What the judge knows about a queue pair: its open requests, and those that may be repeated."""
+"""What the oracle knows about a queue pair: its open requests, and those that may be repeated."""
 
 from collections import deque
 from dataclasses import dataclass, field

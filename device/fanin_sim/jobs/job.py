@@ -23,56 +23,6 @@ JOIN_TAG, LEAVE_TAG = 7, 9
 TEN_MINUTES = 600_000_000_000  # ns
 
 
-def join_of_node(simulation: Simulation, placement: Placement, node: int) -> np.void:
-    """A record of abi.JOIN with route, neighbours and hops; the caller fills in the fields of the job and the rank."""
-    place, nodes = placement.places[node], placement.nodes
-    request = np.zeros(1, abi.JOIN)[0]
-    request["route"] = place.route
-    request["flags"] = abi.JobFlag.FIXED_START if place.fixed_start else 0
-    request["node_index"], request["node_count"] = nodes.index(node), len(nodes)
-    if place.ring:
-        _fill_ring(request, simulation, place.ring, node)
-    request["hop_count"] = len(place.hops)
-    for level, hop in enumerate(place.hops):
-        request["hop"][level] = (simulation.switches[hop.switch].address, hop.bit, hop.mask)
-    return request
-
-
-def _fill_ring(request: np.void, simulation: Simulation, ring: tuple[int, ...], node: int) -> None:
-    index = ring.index(node)
-    request["node_index"], request["node_count"] = index, len(ring)
-    request["next_address"] = simulation.nics[ring[(index + 1) % len(ring)]].address
-    request["previous_address"] = simulation.nics[ring[index - 1]].address
-
-
-class ClientMemory:
-    """The registered memory of a client. It holds the arrays, because the device knows them by address."""
-
-    def __init__(self, device: Device, client: int) -> None:
-        self.device, self.client = device, client
-        self._kept: dict[int, np.ndarray] = {}
-        self._lkeys: dict[int, int] = {}
-
-    def lkey(self, array: np.ndarray, process_memory: bool = False) -> int:
-        """Returns the lkey of an array, whose base is registered when it is new.
-
-        Args:
-            process_memory: do not register; the device accesses the memory of the client's process.
-        """
-        whole = array
-        while isinstance(whole.base, np.ndarray):
-            whole = whole.base
-        place = whole.ctypes.data
-        self._kept[place] = whole
-        if process_memory:
-            self.device.allow(whole)
-            return abi.LKEY_PROCESS
-        if place not in self._lkeys:
-            self._lkeys[place] = len(self._lkeys) + 1
-            self.device.register(self.client, whole, self._lkeys[place])
-        return self._lkeys[place]
-
-
 class Member(NamedTuple):
     """A rank of a job: its node (the index of the NIC) and its bit on that node."""
 
@@ -175,8 +125,8 @@ class Job:
         for member in self.members:
             self.device(member).engine.leave(self.queue(member), LEAVE_TAG, self.simulation.now)
             self.simulation.wake(self.device(member))
-        had_left = _for_all(self.simulation.vertices, lambda device: not self._records(device))
-        self.simulation.run(lambda: had_left() and not self.records(), limit=200_000_000_000)
+        have_left = _for_all(self.simulation.vertices, lambda device: not self._records(device))
+        self.simulation.run(lambda: have_left() and not self.records(), limit=200_000_000_000)
 
     def records(self) -> list[np.void]:
         return [record for device in self.simulation.vertices for record in self._records(device)]
@@ -274,3 +224,53 @@ def _for_all(items: Iterable[T], holds: Callable[[T], bool]) -> Callable[[], boo
         return not waiting
 
     return all_hold
+
+
+class ClientMemory:
+    """The registered memory of a client. It holds the arrays, because the device knows them by address."""
+
+    def __init__(self, device: Device, client: int) -> None:
+        self.device, self.client = device, client
+        self._kept: dict[int, np.ndarray] = {}
+        self._lkeys: dict[int, int] = {}
+
+    def lkey(self, array: np.ndarray, process_memory: bool = False) -> int:
+        """Returns the lkey of an array, whose base is registered when it is new.
+
+        Args:
+            process_memory: do not register; the device accesses the memory of the client's process.
+        """
+        whole = array
+        while isinstance(whole.base, np.ndarray):
+            whole = whole.base
+        place = whole.ctypes.data
+        self._kept[place] = whole
+        if process_memory:
+            self.device.allow(whole)
+            return abi.LKEY_PROCESS
+        if place not in self._lkeys:
+            self._lkeys[place] = len(self._lkeys) + 1
+            self.device.register(self.client, whole, self._lkeys[place])
+        return self._lkeys[place]
+
+
+def join_of_node(simulation: Simulation, placement: Placement, node: int) -> np.void:
+    """A record of abi.JOIN with route, neighbours and hops; the caller fills in the fields of the job and the rank."""
+    place, nodes = placement.places[node], placement.nodes
+    request = np.zeros(1, abi.JOIN)[0]
+    request["route"] = place.route
+    request["flags"] = abi.JobFlag.FIXED_START if place.fixed_start else 0
+    request["node_index"], request["node_count"] = nodes.index(node), len(nodes)
+    if place.ring:
+        _fill_ring(request, simulation, place.ring, node)
+    request["hop_count"] = len(place.hops)
+    for level, hop in enumerate(place.hops):
+        request["hop"][level] = (simulation.switches[hop.switch].address, hop.bit, hop.mask)
+    return request
+
+
+def _fill_ring(request: np.void, simulation: Simulation, ring: tuple[int, ...], node: int) -> None:
+    index = ring.index(node)
+    request["node_index"], request["node_count"] = index, len(ring)
+    request["next_address"] = simulation.nics[ring[(index + 1) % len(ring)]].address
+    request["previous_address"] = simulation.nics[ring[index - 1]].address

@@ -25,9 +25,8 @@ from fanin_wire import abi
 TIMER = -1
 RANK, DEATH, JOIN_TIMEOUT, SILENCE, AGEING = -2, -1_000, -2_000, -3_000, -1_000_000
 UNANSWERED, CRASH, RESTART = -1_000_001, -1_000_002, -1_000_003  # of LEAVE; of the device
-CRASH_STATE = np.dtype(
-    [("is_gone", "u1"), ("crashes", "u1"), ("incarnation", "u1")]
-)  # incarnation: of the ranks, at the crash
+# incarnation: of the ranks, at the crash
+CRASH_STATE = np.dtype([("is_gone", "u1"), ("crashes", "u1"), ("incarnation", "u1")])
 
 
 class DeviceSummary(NamedTuple):

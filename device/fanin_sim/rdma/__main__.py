@@ -1,4 +1,4 @@
-"""`python -m fanin_sim.rdma`: see `campaign_command`."""
+"""`python -m fanin_sim.rdma`: see `fanin_sim.campaign`."""
 
 import sys
 

@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from fanin_sim.campaign import TAIL, Campaign, Replay, Tell, nobody, run_campaign
+from fanin_sim.campaign import TAIL, Campaign, Replay, Tell, run_campaign, tell_nobody
 from fanin_sim.findings import Category, Finding, Tally
 from fanin_sim.rdma.codes import Violation
 from fanin_sim.rdma.plan import plan_of
@@ -58,7 +58,7 @@ def prepare() -> None:
 
 
 def run(
-    seconds: float, seed: int = 1, processes: int = 2, *, schedules: int | None = None, tell: Tell = nobody
+    seconds: float, seed: int = 1, processes: int = 2, *, schedules: int | None = None, tell: Tell = tell_nobody
 ) -> RdmaTally:
     """Run schedules in several processes. The arguments are those of `campaign.run_campaign`."""
     prepare()

@@ -1,14 +1,14 @@
-"""The checks of completions, and of shared receive queues.
+"""The checks of completions, and of shared receive queues: their order, and that no request is lost.
 
-A device has one for its reliable connections and one for all else: a datagram that the network repeats then takes no
-request from a waiting connection. A program also posts its requests after its connection has failed: other queue pairs
-may have received from the first ones.
+A device has one shared queue for its reliable connections and one for all else: a datagram that the network repeats
+then takes no request from a waiting connection. A program also posts its requests after its connection has failed:
+other queue pairs may have received from the first ones.
 """
 
 from numba import int64, uint64
 
 from fanin_nic.native.memory import copy, load_u64, store_u64
-from fanin_nic.transport.queue_pairs import waiting
+from fanin_nic.transport.queue_pairs import waiting_requests
 from fanin_nic.transport.records.accessors import queue_pair_at, shared_index, shared_queue_at, shared_row, transport_at
 from fanin_sim.jit import internal
 from fanin_sim.kernel import event_queue
@@ -30,71 +30,9 @@ NO_ICRC_STATUS = 14  # statuses that there are
 
 
 @internal
-def receiver_of(w, device, qpn):
-    """The side of a device whose queue pair has a number; -1 if none has."""
-    t = transport_at(device_row(w.devices, device).base)
-    for side in range(w.side_count):
-        row = side_row(w.sides, side)
-        if row.device == device and not row.is_forgotten and queue_pair_at(t, uint64(row.row)).qpn == qpn:
-            return side
-    return -1
-
-
-@internal
-def waiting_request(w, t, shared, number):
-    """The request `number` that waits in a shared queue, as the programs know it."""
-    waits = shared_row(t, shared_index(t, shared, int64(shared.head) + number))
-    return receive_row(w.receives, int64(waits.wr_id) & NUMBER)
-
-
-@internal
-def is_overtaken(w, device, queue, ticket):
-    """Whether a request of a queue of reliable connections, which keep what they take, has overtaken an older one."""
-    t = transport_at(device_row(w.devices, device).base)
-    shared = shared_queue_at(t, uint64(queue))
-    if queue != RELIABLE or waiting(shared) == 0:
-        return False
-    return waiting_request(w, t, shared, 0).ticket < ticket
-
-
-@internal
-def check_shared_queues(w, device):
-    """At the end a shared queue of a device holds the requests that were posted and have not ended, each once."""
-    t = transport_at(device_row(w.devices, device).base)
-    for queue in (RELIABLE, UNRELIABLE):
-        shared, open_requests = shared_queue_at(t, uint64(queue)), 0
-        for side in range(w.side_count):
-            row = side_row(w.sides, side)
-            if row.device == device and row.shared_queue == queue:
-                for number in range(ROWS):
-                    open_requests += receive_of(w, side, 0, number).fate == RequestFate.POSTED
-        if waiting(shared) != open_requests or shared.taken:
-            report_violation(w, Violation.MISSING_COMPLETION, device, waiting(shared) - open_requests)
-            return
-        for number in range(open_requests):
-            request = waiting_request(w, t, shared, number)
-            if request.fate != RequestFate.POSTED:
-                report_violation(w, Violation.WRONG_COMPLETION, device, number)
-            is_out_of_order = number and waiting_request(w, t, shared, number - 1).ticket > request.ticket
-            if queue == RELIABLE and is_out_of_order:
-                report_violation(w, Violation.WRONG_COMPLETION, device, number)
-
-
-@internal
-def forget_shared(w, device):
-    """A restarted device has empty shared queues."""
-    for side in range(w.side_count):
-        if side_row(w.sides, side).device == device:
-            for number in range(ROWS):
-                receive = receive_of(w, side, 0, number)
-                if receive.fate == RequestFate.POSTED:
-                    receive.fate = RequestFate.FORGOTTEN
-
-
-@internal
 def complete(w, device, action):
     wr_id, status = int64(action.wr_id), int64(action.status)
-    side, number = (wr_id & 0xFFFFFFFF) // ROWS, (wr_id & 0xFFFFFFFF) % ROWS
+    side, number = (wr_id & NUMBER) // ROWS, (wr_id & NUMBER) % ROWS
     w.completions += 1
     add_line(w, EventKind.COMPLETION, side, wr_id >> 32, int64(action.opcode), number, 0, status, 0)
     if side >= w.side_count or side_row(w.sides, side).device != device:
@@ -263,9 +201,7 @@ def receive_message(w, side, row, receive, action):
     has_data = request.kind != RequestKind.WRITE_WITH_IMMEDIATE
     device = device_row(w.devices, row.device)
     place = device.memory + uint64(receive.place + head)
-    if (
-        row.kind != Transport.RC
-    ):  # the header of the network; and parts of messages that were dropped may lie behind this one
+    if row.kind != Transport.RC:  # the header of the network; behind the message may be parts of dropped ones
         copy(device.model + uint64(receive.place), device.memory + uint64(receive.place), uint64(receive.length))
     if not is_described(w, side ^ 1, row, request, found, action, head):
         report_violation(w, Violation.WRONG_COMPLETION, side, found)
@@ -293,23 +229,20 @@ def next_message(w, side, row, action):
 @internal
 def is_described(w, sender, row, request, number, action, head):
     """Whether a completion describes a message truly."""
-    if action.opcode != (
-        CompletionOpcode.RECV_RDMA_WITH_IMM
-        if request.kind == RequestKind.WRITE_WITH_IMMEDIATE
-        else CompletionOpcode.RECV
-    ):
+    is_write = request.kind == RequestKind.WRITE_WITH_IMMEDIATE
+    if action.opcode != (CompletionOpcode.RECV_RDMA_WITH_IMM if is_write else CompletionOpcode.RECV):
         return False
-    flags = (0 if request.kind == RequestKind.SEND else CompletionFlag.WITH_IMM) | (
-        CompletionFlag.GRH if row.kind == Transport.UD else 0
-    )
+    flags = 0 if request.kind == RequestKind.SEND else CompletionFlag.WITH_IMM
+    flags |= CompletionFlag.GRH if row.kind == Transport.UD else 0
     if action.flags != flags or int64(action.byte_length) != request.length + head:
         return False
-    if (
-        flags & CompletionFlag.WITH_IMM
-        and int64(action.immediate) != sender * ROWS + row.generation * REQUESTS + number
-    ):
+    immediate = sender * ROWS + row.generation * REQUESTS + number
+    if flags & CompletionFlag.WITH_IMM and int64(action.immediate) != immediate:
         return False
     return (action.solicited != 0) == (request.flags & SendFlag.SOLICITED != 0)
+
+
+# Shared receive queues
 
 
 @internal
@@ -325,6 +258,68 @@ def complete_shared(w, device, owner, number, action, status):
     if row.cut_off > 1 or is_overtaken(w, device, queue, receive.ticket):
         report_violation(w, Violation.WRONG_COMPLETION, side, IS_RECEIVE + number)
     end_receive(w, side, row, receive, action, status)
+
+
+@internal
+def receiver_of(w, device, qpn):
+    """The side of a device whose queue pair has a number; -1 if none has."""
+    t = transport_at(device_row(w.devices, device).base)
+    for side in range(w.side_count):
+        row = side_row(w.sides, side)
+        if row.device == device and not row.is_forgotten and queue_pair_at(t, uint64(row.row)).qpn == qpn:
+            return side
+    return -1
+
+
+@internal
+def is_overtaken(w, device, queue, ticket):
+    """Whether a request of a queue of reliable connections, which keep what they take, has overtaken an older one."""
+    t = transport_at(device_row(w.devices, device).base)
+    shared = shared_queue_at(t, uint64(queue))
+    if queue != RELIABLE or waiting_requests(shared) == 0:
+        return False
+    return waiting_request(w, t, shared, 0).ticket < ticket
+
+
+@internal
+def waiting_request(w, t, shared, number):
+    """The request `number` that waits in a shared queue, as the programs know it."""
+    waits = shared_row(t, shared_index(t, shared, int64(shared.head) + number))
+    return receive_row(w.receives, int64(waits.wr_id) & NUMBER)
+
+
+@internal
+def check_shared_queues(w, device):
+    """At the end a shared queue of a device holds the requests that were posted and have not ended, each once."""
+    t = transport_at(device_row(w.devices, device).base)
+    for queue in (RELIABLE, UNRELIABLE):
+        shared, open_requests = shared_queue_at(t, uint64(queue)), 0
+        for side in range(w.side_count):
+            row = side_row(w.sides, side)
+            if row.device == device and row.shared_queue == queue:
+                for number in range(ROWS):
+                    open_requests += receive_of(w, side, 0, number).fate == RequestFate.POSTED
+        if waiting_requests(shared) != open_requests or shared.taken:
+            report_violation(w, Violation.MISSING_COMPLETION, device, waiting_requests(shared) - open_requests)
+            return
+        for number in range(open_requests):
+            request = waiting_request(w, t, shared, number)
+            if request.fate != RequestFate.POSTED:
+                report_violation(w, Violation.WRONG_COMPLETION, device, number)
+            is_out_of_order = number and waiting_request(w, t, shared, number - 1).ticket > request.ticket
+            if queue == RELIABLE and is_out_of_order:
+                report_violation(w, Violation.WRONG_COMPLETION, device, number)
+
+
+@internal
+def forget_shared(w, device):
+    """A restarted device has empty shared queues."""
+    for side in range(w.side_count):
+        if side_row(w.sides, side).device == device:
+            for number in range(ROWS):
+                receive = receive_of(w, side, 0, number)
+                if receive.fate == RequestFate.POSTED:
+                    receive.fate = RequestFate.FORGOTTEN
 
 
 # Connections

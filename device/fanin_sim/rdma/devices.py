@@ -23,6 +23,76 @@ MAX_TURNS = 4  # of queue pairs, between two performances of actions
 
 
 @internal
+def arrive(w, index, number):
+    """A packet arrives at a device. If too many wait, it is lost."""
+    device = device_row(w.devices, index)
+    w.deliveries += 1
+    if device.inbox_count == device.inbox_room:
+        release(w, number)
+        return
+    store_u32(device.inbox + uint64(4 * device.inbox_count), number)
+    device.inbox_count += 1
+    serve_soon(w, index)
+
+
+@internal
+def serve_soon(w, index):
+    """Let a device work off its packets, after a pause in which more may arrive."""
+    device = device_row(w.devices, index)
+    if not device.serves:
+        device.serves = 1
+        device.turns += 1
+        pause = draw_below(w.seed, PAUSE, index, device.turns, w.pause + 1)
+        event_queue.put(w, w.now + pause, EventKind.SERVE, index, 0, device.boots)
+
+
+@internal
+def serve(w, index):
+    """A device works off its packets, then gives turns to its queue pairs until all are idle."""
+    device = device_row(w.devices, index)
+    device.serves = 0
+    take_batch(w, index, device)
+    while call_event(w.on_serve, (int64(device.base), MAX_TURNS, w.now)):
+        perform(w, index)
+        w.events += 1
+    perform(w, index)
+
+
+@internal
+def take_batch(w, index, device):
+    """Give the transport the waiting packets as one batch."""
+    count = device.inbox_count
+    for place in range(count):
+        number = int64(load_u32(device.inbox + uint64(4 * place)))
+        packet = packet_row(w.packets, number)
+        entry = received_at(w.received + uint64(place) * RECEIVED_SIZE)
+        entry.source = device_row(w.devices, packet.source).address
+        entry.length = packet.length
+        entry.address = data_of(w, number)
+    taken = 0
+    while taken < count:
+        taken = call_event(w.on_packets, (int64(device.base), int64(w.received), taken, count, w.now))
+        perform(w, index)
+    device.inbox_count = 0
+    for place in range(count):
+        release(w, int64(load_u32(device.inbox + uint64(4 * place))))
+
+
+@internal
+def tick(w, index):
+    call_event(w.on_tick, (int64(device_row(w.devices, index).base), w.now))
+    perform(w, index)
+    serve_soon(w, index)
+
+
+@internal
+def deadline_of(w, index):
+    """When the timer of a device expires, ns."""
+    deadline = transport_at(device_row(w.devices, index).base).next_deadline
+    return NEVER if deadline > uint64(NEVER) else int64(deadline)
+
+
+@internal
 def perform(w, index):
     """Perform the actions of a device."""
     t = transport_at(device_row(w.devices, index).base)
@@ -61,80 +131,10 @@ def change_memory(w, index, action):
 
 
 @internal
-def serve_soon(w, index):
-    """Let a device work off its packets, after a pause in which more may arrive."""
-    device = device_row(w.devices, index)
-    if not device.serves:
-        device.serves = 1
-        device.turns += 1
-        pause = draw_below(w.seed, PAUSE, index, device.turns, w.pause + 1)
-        event_queue.put(w, w.now + pause, EventKind.SERVE, index, 0, device.boots)
-
-
-@internal
-def arrive(w, index, number):
-    """A packet arrives at a device. If too many wait, it is lost."""
-    device = device_row(w.devices, index)
-    w.deliveries += 1
-    if device.inbox_count == device.inbox_room:
-        release(w, number)
-        return
-    store_u32(device.inbox + uint64(4 * device.inbox_count), number)
-    device.inbox_count += 1
-    serve_soon(w, index)
-
-
-@internal
-def serve(w, index):
-    """A device works off its packets, then gives turns to its queue pairs until all are idle."""
-    device = device_row(w.devices, index)
-    device.serves = 0
-    take_batch(w, index, device)
-    while call_event(w.on_serve, (int64(device.base), MAX_TURNS, w.now)):
-        perform(w, index)
-        w.events += 1
-    perform(w, index)
-
-
-@internal
-def take_batch(w, index, device):
-    """Give the transport the waiting packets as one batch."""
-    count = device.inbox_count
-    for place in range(count):
-        number = int64(load_u32(device.inbox + uint64(4 * place)))
-        packet = packet_row(w.packets, number)
-        entry = received_at(w.received + uint64(place) * RECEIVED_SIZE)
-        entry.source = device_row(w.devices, packet.source).address
-        entry.length = packet.length
-        entry.address = data_of(w, number)
-    taken = 0
-    while taken < count:
-        taken = call_event(w.on_packets, (int64(device.base), int64(w.received), taken, count, w.now))
-        perform(w, index)
-    device.inbox_count = 0
-    for place in range(count):
-        release(w, int64(load_u32(device.inbox + uint64(4 * place))))
-
-
-@internal
-def deadline_of(w, index):
-    """When the timer of a device expires, ns."""
-    deadline = transport_at(device_row(w.devices, index).base).next_deadline
-    return NEVER if deadline > uint64(NEVER) else int64(deadline)
-
-
-@internal
-def tick(w, index):
-    call_event(w.on_tick, (int64(device_row(w.devices, index).base), w.now))
-    perform(w, index)
-    serve_soon(w, index)
-
-
-@internal
 def restart(w, index):
     note_fault(w, FaultKind.RESTART, index)
     add_line(w, EventKind.RESTARTED, index, 0, 0, 0, 0, 0, 0)
-    empty(w, index)
+    empty_tables(w, index)
     if w.is_shared:
         forget_shared(w, index)
     for side in range(w.side_count):
@@ -145,7 +145,7 @@ def restart(w, index):
 
 
 @internal
-def empty(w, index):
+def empty_tables(w, index):
     """Empty the tables of a device, and drop the waiting packets."""
     device = device_row(w.devices, index)
     copy(device.base, device.snapshot, uint64(device.size))

@@ -28,85 +28,6 @@ LOW_24 = (1 << 24) - 1
 
 
 @internal
-def link_of(w, source, target):
-    return source * w.device_count + target
-
-
-@internal
-def next_ordinal(w, link):
-    """How many packets a link has carried, before this one."""
-    place = w.sent + uint64(4 * link)
-    ordinal = int64(load_u32(place))
-    store_u32(place, ordinal + 1)
-    return ordinal
-
-
-@internal
-def note_fault(w, kind, place):
-    """Count a fault, and note it in the trace."""
-    w.happened[kind] += 1
-    add_line(w, EventKind.FAULT_APPLIED, place, 0, 0, 0, kind, 0, 0)
-
-
-@internal
-def fault_value(w, kind, place, ordinal):
-    """Value of a fault, a random number of at least 0; NO_VALUE if it does not happen."""
-    if w.rate[kind] == 0 or w.budget <= 0:
-        return NO_VALUE
-    drawn = draw(w.seed, kind, place, ordinal)
-    if drawn % RATE_SCALE >= w.rate[kind]:
-        return NO_VALUE
-    w.budget -= 1
-    note_fault(w, kind, place)
-    return drawn // RATE_SCALE
-
-
-@internal
-def is_response(packet):
-    """Whether a packet answers a request, as READs, atomics and acknowledgements do. It has the PSN of its request,
-    which a request in the other direction may have as well."""
-    return READ_RESPONSE <= packet.opcode <= ATOMIC_ACKNOWLEDGE
-
-
-@internal
-def place_of_removals(w, packet):
-    """Address of the counter of a packet's failures in a row. A packet that is sent again has the same PSN; a repeated
-    acknowledgement may have another one."""
-    psn = 0 if packet.opcode == ACKNOWLEDGE else 1 + int64(packet.psn)
-    key = int64(packet.qpn) * 74 + 2 * psn + (1 if is_response(packet) else 0)
-    link = link_of(w, int64(packet.source), int64(packet.target))
-    return w.removed_in_a_row + uint64(4 * (link * COUNTERS + key % COUNTERS))
-
-
-@internal
-def removal_value(w, kind, packet, link, ordinal):
-    """As `fault_value`, for a fault that delays or loses a packet. A request arrives at the latest at the third time,
-    its answer at the second, so seven retries suffice."""
-    place = place_of_removals(w, packet)
-    limit = 1 if is_response(packet) else w.most_in_a_row
-    if int64(load_u32(place)) >= limit:
-        return NO_VALUE
-    value = fault_value(w, kind, link, ordinal)
-    if value != NO_VALUE:
-        store_u32(place, load_u32(place) + 1)
-    return value
-
-
-@internal
-def reset_removals(w, packet):
-    store_u32(place_of_removals(w, packet), 0)
-
-
-@internal
-def device_of(w, address):
-    """The device that has an address; -1 if none has."""
-    for index in range(w.device_count):
-        if device_row(w.devices, index).address == address:
-            return index
-    return -1
-
-
-@internal
 def send(w, source, index):
     """The SEND action `index` of a device, with the PIECEs after it."""
     t = transport_at(device_row(w.devices, source).base)
@@ -123,6 +44,15 @@ def send(w, source, index):
         packet.qpn = int64(load_be32(data_of(w, number) + QPN)) & LOW_24
         packet.psn = int64(load_be32(data_of(w, number) + PSN)) & LOW_24
         transmit(w, number, packet)
+
+
+@internal
+def device_of(w, address):
+    """The device that has an address; -1 if none has."""
+    for index in range(w.device_count):
+        if device_row(w.devices, index).address == address:
+            return index
+    return -1
 
 
 @internal
@@ -173,6 +103,16 @@ def transmit(w, number, packet):
 
 
 @internal
+def corrupt(w, number, packet, link, ordinal):
+    """Flip a bit, if this fault happens. The ICRC decides whether the receiver notices. Returns the packet's fate."""
+    value = removal_value(w, FaultKind.CORRUPTION, packet, link, ordinal)
+    if value < 0:
+        return PacketFate.ARRIVES
+    shows = flip(w, number, device_row(w.devices, packet.source).address, value)
+    return PacketFate.CORRUPTED if shows and w.checks_icrc else PacketFate.CORRUPTED_UNDETECTED
+
+
+@internal
 def trace_packet(w, packet, fate, arrival):
     add_line(
         w,
@@ -188,10 +128,70 @@ def trace_packet(w, packet, fate, arrival):
 
 
 @internal
-def corrupt(w, number, packet, link, ordinal):
-    """Flip a bit, if this fault happens. The ICRC decides whether the receiver notices. Returns the packet's fate."""
-    value = removal_value(w, FaultKind.CORRUPTION, packet, link, ordinal)
-    if value < 0:
-        return PacketFate.ARRIVES
-    shows = flip(w, number, device_row(w.devices, packet.source).address, value)
-    return PacketFate.CORRUPTED if shows and w.checks_icrc else PacketFate.CORRUPTED_UNDETECTED
+def link_of(w, source, target):
+    return source * w.device_count + target
+
+
+@internal
+def next_ordinal(w, link):
+    """How many packets a link has carried, before this one."""
+    place = w.sent + uint64(4 * link)
+    ordinal = int64(load_u32(place))
+    store_u32(place, ordinal + 1)
+    return ordinal
+
+
+@internal
+def fault_value(w, kind, place, ordinal):
+    """Value of a fault, a random number of at least 0; NO_VALUE if it does not happen."""
+    if w.rate[kind] == 0 or w.budget <= 0:
+        return NO_VALUE
+    drawn = draw(w.seed, kind, place, ordinal)
+    if drawn % RATE_SCALE >= w.rate[kind]:
+        return NO_VALUE
+    w.budget -= 1
+    note_fault(w, kind, place)
+    return drawn // RATE_SCALE
+
+
+@internal
+def removal_value(w, kind, packet, link, ordinal):
+    """As `fault_value`, for a fault that delays or loses a packet. A request arrives at the latest at the third time,
+    its answer at the second, so seven retries suffice."""
+    place = place_of_removals(w, packet)
+    limit = 1 if is_response(packet) else w.most_in_a_row
+    if int64(load_u32(place)) >= limit:
+        return NO_VALUE
+    value = fault_value(w, kind, link, ordinal)
+    if value != NO_VALUE:
+        store_u32(place, load_u32(place) + 1)
+    return value
+
+
+@internal
+def reset_removals(w, packet):
+    store_u32(place_of_removals(w, packet), 0)
+
+
+@internal
+def place_of_removals(w, packet):
+    """Address of the counter of a packet's failures in a row. A packet that is sent again has the same PSN; a repeated
+    acknowledgement may have another one."""
+    psn = 0 if packet.opcode == ACKNOWLEDGE else 1 + int64(packet.psn)
+    key = int64(packet.qpn) * 74 + 2 * psn + (1 if is_response(packet) else 0)
+    link = link_of(w, int64(packet.source), int64(packet.target))
+    return w.removed_in_a_row + uint64(4 * (link * COUNTERS + key % COUNTERS))
+
+
+@internal
+def is_response(packet):
+    """Whether a packet answers a request, as READs, atomics and acknowledgements do. It has the PSN of its request,
+    which a request in the other direction may have as well."""
+    return READ_RESPONSE <= packet.opcode <= ATOMIC_ACKNOWLEDGE
+
+
+@internal
+def note_fault(w, kind, place):
+    """Count a fault, and note it in the trace."""
+    w.happened[kind] += 1
+    add_line(w, EventKind.FAULT_APPLIED, place, 0, 0, 0, kind, 0, 0)

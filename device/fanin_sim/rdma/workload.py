@@ -30,16 +30,14 @@ from fanin_wire.abi import MAX_INLINE_DATA
 from fanin_wire.rocev2 import Transport
 from fanin_wire.verbs import CompletionStatus, RequestOpcode, SendFlag
 
+# Of RequestKind
 OPCODES = (
-    int(RequestOpcode.SEND),
-    int(RequestOpcode.SEND_WITH_IMM),
-    int(RequestOpcode.RDMA_WRITE),
-    int(RequestOpcode.RDMA_WRITE_WITH_IMM),
-    int(RequestOpcode.RDMA_READ),
-    int(RequestOpcode.RDMA_READ),
-    int(RequestOpcode.ATOMIC_FETCH_AND_ADD),
-    int(RequestOpcode.ATOMIC_CMP_AND_SWP),
+    *(RequestOpcode.SEND, RequestOpcode.SEND_WITH_IMM, RequestOpcode.RDMA_WRITE, RequestOpcode.RDMA_WRITE_WITH_IMM),
+    *(RequestOpcode.RDMA_READ, RequestOpcode.RDMA_READ),
+    *(RequestOpcode.ATOMIC_FETCH_AND_ADD, RequestOpcode.ATOMIC_CMP_AND_SWP),
 )
+WRITES = (RequestKind.WRITE, RequestKind.WRITE_WITH_IMMEDIATE)
+MESSAGES = (RequestKind.SEND, RequestKind.SEND_WITH_IMMEDIATE, RequestKind.WRITE_WITH_IMMEDIATE)
 RC_KINDS = (
     RequestKind.SEND,
     RequestKind.SEND,
@@ -84,11 +82,7 @@ def plan_side(w, side, generation):
         fill_zero(address_of(request), REQUEST_SIZE)
         plan_request(w, side, generation, number, request)
         request.message = NO_MESSAGE
-        if (
-            request.kind == RequestKind.SEND
-            or request.kind == RequestKind.SEND_WITH_IMMEDIATE
-            or request.kind == RequestKind.WRITE_WITH_IMMEDIATE
-        ):
+        if request.kind in MESSAGES:
             request.message = messages
             messages += 1
         receive = receive_of(w, side, generation, number)
@@ -159,7 +153,7 @@ def order_requests(w, side, generation):
         request = request_of(w, side, generation, number)
         if request.kind == RequestKind.READ_BACK:
             read_back(w, side, generation, number, request)
-        elif request.kind == RequestKind.WRITE or request.kind == RequestKind.WRITE_WITH_IMMEDIATE:
+        elif request.kind in WRITES:
             fence_after_read(w, side, generation, number, request)
         elif request.kind >= RequestKind.FETCH_ADD:
             plan_atomic(w, side, generation, number, request)
@@ -178,11 +172,7 @@ def read_back(w, side, generation, number, request):
     """A read of the data of the last write to the same area, or an ordinary read if there was none."""
     for earlier in range(number - 1, -1, -1):
         other = request_of(w, side, generation, earlier)
-        if (
-            (other.kind == RequestKind.WRITE or other.kind == RequestKind.WRITE_WITH_IMMEDIATE)
-            and other.remote == request.remote
-            and other.length > 0
-        ):
+        if other.kind in WRITES and other.remote == request.remote and other.length > 0:
             request.length = min(request.length, other.length)
             request.pattern = other.pattern
             return

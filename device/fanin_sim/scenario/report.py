@@ -41,8 +41,8 @@ class LevelTraffic(NamedTuple):
 def traffic_by_level(simulation: Simulation) -> list[LevelTraffic]:
     """One entry for each level and direction, from the top down."""
     groups: dict[tuple[int, str], list[Link]] = {}
-    for completed, link in simulation.links.by_ends.items():
-        groups.setdefault(_level_and_direction(simulation.topology, *completed), []).append(link)
+    for ends, link in simulation.links.by_ends.items():
+        groups.setdefault(_level_and_direction(simulation.topology, *ends), []).append(link)
     return [
         LevelTraffic(
             level,

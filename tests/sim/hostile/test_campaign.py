@@ -1,5 +1,5 @@
 """Campaigns of hostile packets make every attack, meet every reason to drop a packet, and are repeatable by seed; the
-judge finds forbidden actions."""
+oracle finds forbidden actions."""
 
 import json
 import subprocess
@@ -44,7 +44,7 @@ def test_a_seed_repeats_its_life() -> None:
     assert first == second
 
 
-# Forbidden actions of a device, with the words of the judge.
+# Forbidden actions of a device, with the words of the oracle.
 
 
 def write_guard(device: Device, actions: np.ndarray) -> np.ndarray:
@@ -77,14 +77,14 @@ DEEDS = {
 
 
 @pytest.mark.parametrize("deed", DEEDS, ids=lambda deed: deed.__name__)
-def test_the_judge_finds(deed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oracle_finds(deed, monkeypatch: pytest.MonkeyPatch) -> None:
     original = Device._perform
     monkeypatch.setattr(Device, "_perform", lambda device, actions: original(device, deed(device, actions)))
     violations = [Life(seed).run().violation for seed in range(10)]
     assert any(DEEDS[deed] in violation for violation in violations), violations
 
 
-def test_the_judge_finds_a_packet_that_is_counted_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oracle_finds_a_packet_that_is_counted_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     original = Device._reason
 
     def reason(device: Device, before: np.ndarray) -> str:

@@ -1,9 +1,10 @@
 """Abort: a job ends early, all neighbours learn why, and a tombstone answers late packets.
 
-A refused incarnation needs one. The member whose CONFIG was refused has given up, but a copy of that CONFIG may still
-arrive. At a device that has forgotten the refusal it would count for the member: the job would form without it, and
-fail in use. So the record in the way remembers the key that it refused last, and leaves a tombstone of that incarnation
-when freed. Only the last of several refused incarnations is protected.
+A tombstone without slots only remembers, for members yet to come, how an incarnation of a job ended. It gives way to
+any other incarnation. A refused incarnation needs one, too. The member whose CONFIG was refused has given up, but a
+copy of that CONFIG may still arrive. At a device that has forgotten the refusal it would count for the member: the job
+would form without it, and fail in use. So the record in the way remembers the key that it refused last, and leaves a
+tombstone of that incarnation when freed. Only the last of several refused incarnations is protected.
 
 Record 0021: which faults end the job, and which only a request.
 """
@@ -29,17 +30,73 @@ from fanin_wire.fields import Opcode
 
 
 @internal
-def gives_way_to(job, key):
-    """Whether a record is a tombstone without slots, whose place the incarnation with a key may take."""
-    is_refused = job.has_refused and job.refused_key == key
-    return job.state == JobState.ABORTED and job.slots == 0 and job.key != key and not is_refused
+def end_job(e, job, status, missing_kind, missing):
+    """End a job with a status, once. missing: bitmap of missing members, of scope `missing_kind`."""
+    if job.state == JobState.ABORTED or job.state == JobState.FREE:
+        return
+    job.state = JobState.ABORTED
+    job.status = status if status > Status.PENDING else Status.ABORTED  # a status from the network must be a reason
+    job.missing_kind = missing_kind
+    job.missing = missing
+    count(e, Counter.JOBS_ABORTED)
+    answer_joins(e, job)
+    job.heard = e.now
+    abort_below(e, job)
+    if job.status == Status.PEER_LOST and missing_kind == 0 and e.is_switch:
+        job.node_left |= missing & job.node_mask  # a lost device sends no LEAVE
+    if job.has_parent and missing_kind:
+        abort_above(e, job)
+    if job.has_parent or job.route == Route.RING:
+        begin_leave(e, job)
 
 
 @internal
-def remember_refusal(job, key):
-    """The incarnation with a key is refused because of this record."""
-    job.has_refused = 1
-    job.refused_key = key
+def answer_joins(e, job):
+    """Answer the waiting JOINs with the status of the job."""
+    for rank in range(MAX_CHILDREN):
+        if not job.queue[rank]:
+            continue
+        queue_index = job.queue[rank] - 1
+        if not queue_at(e, queue_index).joined:
+            queue_at(e, queue_index).joined = 1
+            notice(e, queue_index, MessageType.JOIN, job.status, job.missing_kind, U64(job.missing))
+
+
+@internal
+def abort_above(e, job):
+    """ABORT to the device above, with the missing members there. (A LEAVE says only that this device has failed.)"""
+    header = header_at(e, packet(e, job, Opcode.ABORT, job.parent_address))
+    header.status = job.status
+    header.rank_bitmap = job.lost_device
+    header.source = job.parent_bit
+    set_missing_above(job, header, job.missing_kind, U64(job.missing))
+
+
+@internal
+def abort_below(e, job):
+    """ABORT to the devices below that have not left; in a ring to both neighbours."""
+    if job.route == Route.RING:
+        send_abort(e, job, job.previous_address, job.node_index)
+        send_abort(e, job, job.next_address, job.node_index)
+        return
+    below = job.node_joined & ~job.node_left
+    while below:
+        bit = lowest_bit(below)
+        below &= below - ONE
+        send_abort(e, job, child_at(e, child_index(job, bit)).address, bit)
+
+
+@internal_for(ENGINE, JOB, int64, int64)
+def send_abort(e, job, destination, source):
+    """ABORT to a device below or a node of the same ring, unasked or in answer to a packet of the ended job."""
+    header = header_at(e, packet(e, job, Opcode.ABORT, destination))
+    header.status = job.status
+    header.rank_bitmap = job.lost_device
+    header.source = source
+    if job.route == Route.RING:
+        set_missing_beside(job, header, job.missing_kind, U64(job.missing))
+    else:
+        set_missing_below(header, job.missing_kind, U64(job.missing))
 
 
 @internal
@@ -73,71 +130,15 @@ def mark_as_tombstone(e, job, status):
     e.next_deadline = min(e.next_deadline, e.now + e.ageing + ONE)
 
 
-@internal_for(ENGINE, JOB, int64, int64)
-def send_abort(e, job, destination, source):
-    """ABORT to a device below or a node of the same ring, unasked or in answer to a packet of the ended job."""
-    header = header_at(e, packet(e, job, Opcode.ABORT, destination))
-    header.status = job.status
-    header.rank_bitmap = job.lost_device
-    header.source = source
-    if job.route == Route.RING:
-        set_missing_beside(job, header, job.missing_kind, U64(job.missing))
-    else:
-        set_missing_below(header, job.missing_kind, U64(job.missing))
+@internal
+def gives_way_to(job, key):
+    """Whether a record is a tombstone without slots, whose place the incarnation with a key may take."""
+    is_refused = job.has_refused and job.refused_key == key
+    return job.state == JobState.ABORTED and job.slots == 0 and job.key != key and not is_refused
 
 
 @internal
-def abort_above(e, job):
-    """ABORT to the device above, with the missing members there. (A LEAVE says only that this device has failed.)"""
-    header = header_at(e, packet(e, job, Opcode.ABORT, job.parent_address))
-    header.status = job.status
-    header.rank_bitmap = job.lost_device
-    header.source = job.parent_bit
-    set_missing_above(job, header, job.missing_kind, U64(job.missing))
-
-
-@internal
-def abort_below(e, job):
-    """ABORT to the devices below that have not left; in a ring to both neighbours."""
-    if job.route == Route.RING:
-        send_abort(e, job, job.previous_address, job.node_index)
-        send_abort(e, job, job.next_address, job.node_index)
-        return
-    below = job.node_joined & ~job.node_left
-    while below:
-        bit = lowest_bit(below)
-        below &= below - ONE
-        send_abort(e, job, child_at(e, child_index(job, bit)).address, bit)
-
-
-@internal
-def answer_joins(e, job):
-    """Answer the waiting JOINs with the status of the job."""
-    for rank in range(MAX_CHILDREN):
-        if not job.queue[rank]:
-            continue
-        queue_index = job.queue[rank] - 1
-        if not queue_at(e, queue_index).joined:
-            queue_at(e, queue_index).joined = 1
-            notice(e, queue_index, MessageType.JOIN, job.status, job.missing_kind, U64(job.missing))
-
-
-@internal
-def end_job(e, job, status, missing_kind, missing):
-    """End a job with a status, once. missing: bitmap of missing members, of scope `missing_kind`."""
-    if job.state == JobState.ABORTED or job.state == JobState.FREE:
-        return
-    job.state = JobState.ABORTED
-    job.status = status if status > Status.PENDING else Status.ABORTED  # a status from the network must be a reason
-    job.missing_kind = missing_kind
-    job.missing = missing
-    count(e, Counter.JOBS_ABORTED)
-    answer_joins(e, job)
-    job.heard = e.now
-    abort_below(e, job)
-    if job.status == Status.PEER_LOST and missing_kind == 0 and e.is_switch:
-        job.node_left |= missing & job.node_mask  # a lost device sends no LEAVE
-    if job.has_parent and missing_kind:
-        abort_above(e, job)
-    if job.has_parent or job.route == Route.RING:
-        begin_leave(e, job)
+def remember_refusal(job, key):
+    """The incarnation with a key is refused because of this record."""
+    job.has_refused = 1
+    job.refused_key = key

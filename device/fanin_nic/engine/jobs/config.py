@@ -1,4 +1,4 @@
-"""CONFIG and LEAVE to the device above and to the next node: the packet's body, repeated until answered.
+"""CONFIG and LEAVE to the device above and to the next node, repeated until answered, and the body of a CONFIG.
 
 CONFIG, and the CONFIG_ACK(SUCCESS) that answers it, are padded to the length of the job's longest packet. So a job
 becomes active only over paths that carry its packets both ways. A path that loses only long packets looks like a device
@@ -32,6 +32,249 @@ HOP_ADDRESS, HOP_MASK, HOP_BIT = (HOP_BODY.byte_offset(name) for name in ("addre
 KNOWN_FLAGS = int(JobFlag.WIDE | JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE)
 MIN_INTERVAL = 2_000_000  # ns; doubles with each repetition
 MAX_INTERVAL = 500_000_000
+
+
+# CONFIG to the device above or to the next node
+
+
+@internal
+def begin_config(e, job):
+    """All members below have joined."""
+    job.state = JobState.CONFIGURING
+    job.retries = 0
+    job.heard = e.now
+    job.heard_next = e.now
+    begin_proof(e, job)
+    send_config(e, job)
+
+
+@internal
+def send_config(e, job):
+    """CONFIG to the next node of a ring, or to the device above with the rest of the path."""
+    index = packet(e, job, Opcode.CONFIG, job.next_address if forwards_config(job) else job.parent_address)
+    header = header_at(e, index)
+    body = cleared_body(e, job, CONFIG_ROW, CONFIG_SIZE + MAX_HOPS * HOP_SIZE)
+    header.token = config_token(e)
+    if forwards_config(job):
+        header.source = job.node_index
+        write_config(e, job, body, Route.RING, 1)
+        write_hop(body + CONFIG_SIZE, job.next_address, job.node_index, bit_of(job.node_index))
+        length = CONFIG_SIZE + HOP_SIZE
+    else:
+        header.source = job.parent_bit
+        write_config(e, job, body, Route.TREE, 1 + job.hop_count)
+        write_path(job, body + CONFIG_SIZE)
+        length = CONFIG_SIZE + (1 + job.hop_count) * HOP_SIZE
+    attach_payload(e, index, body, choose_length(job, length))
+    schedule_repeat(e, job)
+
+
+@internal
+def config_token(e):
+    """Returned by the CONFIG_ACK: the lower half of the boot id."""
+    return U64(e.boot_id) & U64(0xFFFFFFFF)
+
+
+@internal
+def forwards_config(job):
+    """Whether CONFIG goes to the next node: in a ring it runs from node 0 to the last."""
+    return job.route == Route.RING and job.node_index != job.node_count - 1
+
+
+@internal
+def is_root(job):
+    """Whether the membership of a job ends at this device."""
+    return not job.has_parent and not forwards_config(job)
+
+
+@internal
+def schedule_repeat(e, job):
+    """Set the time of the next repetition, within a keep-alive interval: until a job runs, CONFIG is its keep-alive."""
+    interval = min(min(MAX_INTERVAL, e.keepalive), MIN_INTERVAL << min(job.retries, 8))
+    job.retries += 1
+    job.deadline = e.now + interval
+    e.next_deadline = min(e.next_deadline, job.deadline)
+
+
+@internal
+def reset_keepalive_timers(e, job):
+    job.sent_above = e.now
+    job.sent_next = e.now
+    job.sent_previous = e.now
+    job.sent_below = e.now
+
+
+@internal
+def write_config(e, job, body, route, hops):
+    """The body without the path."""
+    fill_zero(body, CONFIG_SIZE)
+    store_be64(body + BOOT_ID, e.boot_id)
+    store_be64(body + DIGEST_HIGH, job.digest_high)
+    store_be64(body + DIGEST_LOW, job.digest_low)
+    store_be32(body + SLOTS, job.offered_slots)
+    store_be32(body + WINDOW, job.offered_window)
+    store_be32(body + CHUNK, job.chunk)
+    store_u8(body + ROUTE, route)
+    store_u8(body + HOPS, hops)
+    store_u8(body + LAST_LANE, job.last_lane)
+    store_u8(body + FLAGS, job.flags & SHARED_FLAGS)
+
+
+@internal
+def write_path(job, place):
+    """The device above and those above it."""
+    write_hop(place, job.parent_address, job.parent_bit, job.parent_mask)
+    for level in range(job.hop_count):
+        place += HOP_SIZE
+        write_hop(place, job.hop_address[level], job.hop_bit[level], job.hop_mask[level])
+
+
+@internal
+def write_hop(address, device, bit, mask):
+    """An entry of the path at `address`, IPv4 as v4-mapped IPv6."""
+    fill_zero(address, HOP_SIZE)
+    store_be32(address + HOP_ADDRESS + 8, V4_MAPPED)
+    store_be32(address + HOP_ADDRESS + 12, device)
+    store_be64(address + HOP_MASK, mask)
+    store_u8(address + HOP_BIT, bit)
+
+
+# The body of a CONFIG from below
+
+
+@internal
+def is_valid(e, header, body, length):
+    """Whether a CONFIG is complete, for this device, and consistent."""
+    if length < CONFIG_SIZE + HOP_SIZE:
+        return False
+    hops = load_u8(body + HOPS)
+    if hops < 1 or hops > MAX_HOPS or length < CONFIG_SIZE + hops * HOP_SIZE:
+        return False
+    for level in range(hops):
+        if hop_bit(body, level) >= MAX_CHILDREN or hop_mask(body, level) & bit_of(hop_bit(body, level)) == ZERO:
+            return False
+        if not is_ipv4(body, level):
+            return False
+    if not Route.TREE <= load_u8(body + ROUTE) <= Route.RING:
+        return False
+    if hop_bit(body, 0) != header.source or not is_lease(slots(body)) or window(body) == 0 or chunk(body) == 0:
+        return False
+    return hop_address(body, 0) == e.address and load_u8(body + FLAGS) & ~KNOWN_FLAGS == 0
+
+
+@internal
+def is_lease(count):
+    """Whether `count` slots can be a lease: a power of two, with room for a window and what it replaces."""
+    return count >= 2 and count & (count - 1) == 0
+
+
+@internal
+def agrees(job, body):
+    """Whether a CONFIG describes the job as known here."""
+    return (
+        load_be64(body + DIGEST_HIGH) == job.digest_high
+        and load_be64(body + DIGEST_LOW) == job.digest_low
+        and chunk(body) == job.chunk
+        and load_u8(body + ROUTE) == job.route
+        and load_u8(body + FLAGS) == job.flags & SHARED_FLAGS
+        and last_lane(body) == job.last_lane
+        and hop_mask(body, 0) == job.config_mask
+    )
+
+
+@internal
+def describe_job(job, body):
+    """Describe a new job by its first CONFIG."""
+    job.route = load_u8(body + ROUTE)
+    job.flags = load_u8(body + FLAGS)
+    job.last_lane = last_lane(body)
+    job.chunk = chunk(body)
+    job.digest_high = load_be64(body + DIGEST_HIGH)
+    job.digest_low = load_be64(body + DIGEST_LOW)
+    job.node_mask = hop_mask(body, 0)
+    job.config_mask = job.node_mask
+    hops = load_u8(body + HOPS)
+    if hops > 1:
+        job.has_parent = 1
+        job.parent_address = hop_address(body, 1)
+        job.parent_bit = hop_bit(body, 1)
+        job.parent_mask = hop_mask(body, 1)
+        job.hop_count = hops - 2
+        for level in range(job.hop_count):
+            job.hop_address[level] = hop_address(body, level + 2)
+            job.hop_bit[level] = hop_bit(body, level + 2)
+            job.hop_mask[level] = hop_mask(body, level + 2)
+
+
+@internal
+def boot_id(body):
+    return load_be64(body + BOOT_ID)
+
+
+@internal
+def slots(body):
+    return load_be32(body + SLOTS)
+
+
+@internal
+def window(body):
+    """Positions in flight that the sender can take."""
+    return load_be32(body + WINDOW)
+
+
+@internal
+def chunk(body):
+    return load_be32(body + CHUNK)
+
+
+@internal
+def last_lane(body):
+    return load_u8(body + LAST_LANE)
+
+
+@internal
+def is_of_tree(body):
+    """Whether the sender is a child, not a neighbour in a ring."""
+    return load_u8(body + ROUTE) == Route.TREE
+
+
+@internal
+def bit(body):
+    """The sender's bit at the receiver."""
+    return hop_bit(body, 0)
+
+
+@internal
+def hop_bit(body, level):
+    """Bit, at a device of the path, of the device below it."""
+    return load_u8(hop(body, level) + HOP_BIT)
+
+
+@internal
+def hop_mask(body, level):
+    """The children that a device of the path waits for."""
+    return load_be64(hop(body, level) + HOP_MASK)
+
+
+@internal
+def hop_address(body, level):
+    return load_be32(hop(body, level) + HOP_ADDRESS + 12)
+
+
+@internal
+def is_ipv4(body, level):
+    """Whether the address of a device of the path is v4-mapped."""
+    place = hop(body, level) + HOP_ADDRESS
+    return load_be64(place) == ZERO and load_be32(place + 8) == V4_MAPPED
+
+
+@internal
+def hop(body, level):
+    """Address of an entry of the path."""
+    return body + CONFIG_SIZE + level * HOP_SIZE
+
+
+# The proof that the path carries long packets
 
 
 @internal
@@ -101,243 +344,7 @@ def abort_path(e, job, is_next):
         abort_naming(e, job, Status.PATH_MTU, scope_above(job), bit_of(job.parent_bit), job.parent_address)
 
 
-@internal
-def word(body, offset):
-    return load_be32(body + offset)
-
-
-@internal
-def hop(body, level):
-    """Address of an entry of the path."""
-    return body + CONFIG_SIZE + level * HOP_SIZE
-
-
-@internal
-def hop_address(body, level):
-    return load_be32(hop(body, level) + HOP_ADDRESS + 12)
-
-
-@internal
-def is_ipv4(body, level):
-    """Whether the address of a device of the path is v4-mapped."""
-    place = hop(body, level) + HOP_ADDRESS
-    return load_be64(place) == ZERO and load_be32(place + 8) == V4_MAPPED
-
-
-@internal
-def hop_mask(body, level):
-    """The children that a device of the path waits for."""
-    return load_be64(hop(body, level) + HOP_MASK)
-
-
-@internal
-def hop_bit(body, level):
-    """Bit, at a device of the path, of the device below it."""
-    return load_u8(hop(body, level) + HOP_BIT)
-
-
-@internal
-def bit(body):
-    """The sender's bit at the receiver."""
-    return hop_bit(body, 0)
-
-
-@internal
-def boot_id(body):
-    return load_be64(body + BOOT_ID)
-
-
-@internal
-def slots(body):
-    return word(body, SLOTS)
-
-
-@internal
-def window(body):
-    """Positions in flight that the sender can take."""
-    return word(body, WINDOW)
-
-
-@internal
-def chunk(body):
-    return word(body, CHUNK)
-
-
-@internal
-def last_lane(body):
-    return load_u8(body + LAST_LANE)
-
-
-@internal
-def is_of_tree(body):
-    """Whether the sender is a child, not a neighbour in a ring."""
-    return load_u8(body + ROUTE) == Route.TREE
-
-
-@internal
-def is_lease(count):
-    """Whether `count` slots can be a lease: a power of two, with room for a window and what it replaces."""
-    return count >= 2 and count & (count - 1) == 0
-
-
-@internal
-def is_valid(e, header, body, length):
-    """Whether a CONFIG is complete, for this device, and consistent."""
-    if length < CONFIG_SIZE + HOP_SIZE:
-        return False
-    hops = load_u8(body + HOPS)
-    if hops < 1 or hops > MAX_HOPS or length < CONFIG_SIZE + hops * HOP_SIZE:
-        return False
-    for level in range(hops):
-        if hop_bit(body, level) >= MAX_CHILDREN or hop_mask(body, level) & bit_of(hop_bit(body, level)) == ZERO:
-            return False
-        if not is_ipv4(body, level):
-            return False
-    if not Route.TREE <= load_u8(body + ROUTE) <= Route.RING:
-        return False
-    if hop_bit(body, 0) != header.source or not is_lease(slots(body)) or window(body) == 0 or chunk(body) == 0:
-        return False
-    return hop_address(body, 0) == e.address and load_u8(body + FLAGS) & ~KNOWN_FLAGS == 0
-
-
-@internal
-def agrees(job, body):
-    """Whether a CONFIG describes the job as known here."""
-    return (
-        load_be64(body + DIGEST_HIGH) == job.digest_high
-        and load_be64(body + DIGEST_LOW) == job.digest_low
-        and chunk(body) == job.chunk
-        and load_u8(body + ROUTE) == job.route
-        and load_u8(body + FLAGS) == job.flags & SHARED_FLAGS
-        and last_lane(body) == job.last_lane
-        and hop_mask(body, 0) == job.config_mask
-    )
-
-
-@internal
-def describe_job(job, body):
-    """Describe a new job by its first CONFIG."""
-    job.route = load_u8(body + ROUTE)
-    job.flags = load_u8(body + FLAGS)
-    job.last_lane = last_lane(body)
-    job.chunk = chunk(body)
-    job.digest_high = load_be64(body + DIGEST_HIGH)
-    job.digest_low = load_be64(body + DIGEST_LOW)
-    job.node_mask = hop_mask(body, 0)
-    job.config_mask = job.node_mask
-    hops = load_u8(body + HOPS)
-    if hops > 1:
-        job.has_parent = 1
-        job.parent_address = hop_address(body, 1)
-        job.parent_bit = hop_bit(body, 1)
-        job.parent_mask = hop_mask(body, 1)
-        job.hop_count = hops - 2
-        for level in range(job.hop_count):
-            job.hop_address[level] = hop_address(body, level + 2)
-            job.hop_bit[level] = hop_bit(body, level + 2)
-            job.hop_mask[level] = hop_mask(body, level + 2)
-
-
-@internal
-def write_hop(address, device, bit, mask):
-    """An entry of the path at `address`, IPv4 as v4-mapped IPv6."""
-    fill_zero(address, HOP_SIZE)
-    store_be32(address + HOP_ADDRESS + 8, V4_MAPPED)
-    store_be32(address + HOP_ADDRESS + 12, device)
-    store_be64(address + HOP_MASK, mask)
-    store_u8(address + HOP_BIT, bit)
-
-
-@internal
-def write_config(e, job, body, route, hops):
-    """The body without the path."""
-    fill_zero(body, CONFIG_SIZE)
-    store_be64(body + BOOT_ID, e.boot_id)
-    store_be64(body + DIGEST_HIGH, job.digest_high)
-    store_be64(body + DIGEST_LOW, job.digest_low)
-    store_be32(body + SLOTS, job.offered_slots)
-    store_be32(body + WINDOW, job.offered_window)
-    store_be32(body + CHUNK, job.chunk)
-    store_u8(body + ROUTE, route)
-    store_u8(body + HOPS, hops)
-    store_u8(body + LAST_LANE, job.last_lane)
-    store_u8(body + FLAGS, job.flags & SHARED_FLAGS)
-
-
-@internal
-def write_path(job, place):
-    """The device above and those above it."""
-    write_hop(place, job.parent_address, job.parent_bit, job.parent_mask)
-    for level in range(job.hop_count):
-        place += HOP_SIZE
-        write_hop(place, job.hop_address[level], job.hop_bit[level], job.hop_mask[level])
-
-
-@internal
-def forwards_config(job):
-    """Whether CONFIG goes to the next node: in a ring it runs from node 0 to the last."""
-    return job.route == Route.RING and job.node_index != job.node_count - 1
-
-
-@internal
-def is_root(job):
-    """Whether the membership of a job ends at this device."""
-    return not job.has_parent and not forwards_config(job)
-
-
-@internal
-def reset_keepalive_timers(e, job):
-    job.sent_above = e.now
-    job.sent_next = e.now
-    job.sent_previous = e.now
-    job.sent_below = e.now
-
-
-@internal
-def schedule_repeat(e, job):
-    """Set the time of the next repetition, within a keep-alive interval: until a job runs, CONFIG is its keep-alive."""
-    interval = min(min(MAX_INTERVAL, e.keepalive), MIN_INTERVAL << min(job.retries, 8))
-    job.retries += 1
-    job.deadline = e.now + interval
-    e.next_deadline = min(e.next_deadline, job.deadline)
-
-
-@internal
-def config_token(e):
-    """Returned by the CONFIG_ACK: the lower half of the boot id."""
-    return U64(e.boot_id) & U64(0xFFFFFFFF)
-
-
-@internal
-def send_config(e, job):
-    """CONFIG to the next node of a ring, or to the device above with the rest of the path. Its length: `path_mtu`."""
-    index = packet(e, job, Opcode.CONFIG, job.next_address if forwards_config(job) else job.parent_address)
-    header = header_at(e, index)
-    body = cleared_body(e, job, CONFIG_ROW, CONFIG_SIZE + MAX_HOPS * HOP_SIZE)
-    header.token = config_token(e)
-    if forwards_config(job):
-        header.source = job.node_index
-        write_config(e, job, body, Route.RING, 1)
-        write_hop(body + CONFIG_SIZE, job.next_address, job.node_index, bit_of(job.node_index))
-        length = CONFIG_SIZE + HOP_SIZE
-    else:
-        header.source = job.parent_bit
-        write_config(e, job, body, Route.TREE, 1 + job.hop_count)
-        write_path(job, body + CONFIG_SIZE)
-        length = CONFIG_SIZE + (1 + job.hop_count) * HOP_SIZE
-    attach_payload(e, index, body, choose_length(job, length))
-    schedule_repeat(e, job)
-
-
-@internal
-def begin_config(e, job):
-    """All members below have joined."""
-    job.state = JobState.CONFIGURING
-    job.retries = 0
-    job.heard = e.now
-    job.heard_next = e.now
-    begin_proof(e, job)
-    send_config(e, job)
+# LEAVE
 
 
 @internal

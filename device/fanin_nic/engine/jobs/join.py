@@ -4,7 +4,7 @@ from numba import int64
 
 from fanin_nic.engine.jobs.abort import gives_way_to, remember_refusal
 from fanin_nic.engine.jobs.config import forwards_config, reset_keepalive_timers
-from fanin_nic.engine.jobs.lease import SHARED, find_job, is_remote_tombstone, lease, new_job, release, set_buffers
+from fanin_nic.engine.jobs.lease import SHARED, find_job, is_remote_tombstone, new_job, release, set_buffers, take_lease
 from fanin_nic.engine.jobs.membership import member_window, notify_pending, progress_join
 from fanin_nic.engine.output import notice
 from fanin_nic.engine.records.accessors import (
@@ -131,7 +131,7 @@ def create_job(e, queue_index, request):
     job = job_at(e, made - 1)
     describe_job(e, job, request)
     job.state = JobState.JOINING
-    if not e.draining and lease(e, job, request.slots):
+    if not e.draining and take_lease(e, job, request.slots):
         job.offered_window = member_window(e, job)
         enter_job(e, queue_index, job, request)
     else:  # the other members must learn of it

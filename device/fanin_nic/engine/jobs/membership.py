@@ -2,7 +2,7 @@
 
 from numba import int64, uint64
 
-from fanin_nic.engine.jobs import config as packet_form
+from fanin_nic.engine.jobs import config
 from fanin_nic.engine.jobs.abort import gives_way_to, remember_refusal, send_abort
 from fanin_nic.engine.jobs.config import (
     CONFIG_ACK_ROW,
@@ -15,7 +15,16 @@ from fanin_nic.engine.jobs.config import (
     proves_path,
     reset_keepalive_timers,
 )
-from fanin_nic.engine.jobs.lease import SHARED, grantable_slots, lease, new_job, next_node, release, set_buffers, start
+from fanin_nic.engine.jobs.lease import (
+    SHARED,
+    grantable_slots,
+    new_job,
+    next_node,
+    release,
+    set_buffers,
+    start_lease,
+    take_lease,
+)
 from fanin_nic.engine.jobs.missing import abort_lost, scope_below, scope_from_above, scope_from_peer, set_missing_below
 from fanin_nic.engine.output import attach_payload, body_at, invite, may_invite, notice, packet
 from fanin_nic.engine.records.accessors import (
@@ -33,7 +42,7 @@ from fanin_nic.engine.records.accessors import (
 )
 from fanin_nic.engine.records.tables import BUFFER_OVERHEAD, ENGINE, JOB, MAX_CHILDREN, Counter, JobState
 from fanin_nic.native.compiled import internal, internal_for
-from fanin_nic.native.memory import count_bits, lowest_bit, store_be32
+from fanin_nic.native.memory import count_bits, load_be32, lowest_bit, store_be32
 from fanin_wire.abi import MessageType, Route, Status
 from fanin_wire.fields import CONFIG_ACK_BODY, HEADER, Opcode
 
@@ -83,7 +92,7 @@ def progress_join(e, job):
 @internal
 def activate(e, job, slots, window):
     """Start the job, and tell the devices below and the ranks."""
-    start(e, job, slots, window)
+    start_lease(e, job, slots, window)
     job.state = JobState.ACTIVE
     job.retries = 0
     job.missing = ZERO
@@ -124,7 +133,7 @@ def set_missing(job, header):
 @internal_for(ENGINE, JOB, int64, int64, uint64, int64, int64)
 def send_config_ack(e, job, destination, bit, token, status, is_full):
     """CONFIG_ACK with the lease, the missing members, or a refusal. token: of the CONFIG, the lower half of the boot
-    id. is_full: as long as the longest packet of the job (`path_mtu`)."""
+    id. is_full: as long as the longest packet of the job."""
     index = packet(e, job, Opcode.CONFIG_ACK, destination)
     header = header_at(e, index)
     header.source = bit
@@ -153,7 +162,7 @@ def refuse_config(e, header, destination, status, slots):
 @internal
 def on_config(e, found, header, body, length, source):
     """Event: CONFIG from a device below. `found`: 1 + index of the job with that jid; 0: none."""
-    if not packet_form.is_valid(e, header, body, length):
+    if not config.is_valid(e, header, body, length):
         count(e, Counter.DROP_CONFIG)
         return
     if found and gives_way_to(job_at(e, found - 1), header.key):
@@ -175,7 +184,7 @@ def on_config(e, found, header, body, length, source):
         refuse_config(e, header, source, Status.JID_IN_USE, 0)
     elif job.state == JobState.ABORTED:
         send_abort(e, job, source, header.source)
-    elif packet_form.agrees(job, body):
+    elif config.agrees(job, body):
         bind_child(e, job, body, source, length >= job.chunk)
     else:
         abort(e, job, Status.MEMBERS_MISMATCH, scope_below(job), bit_of(header.source))
@@ -193,10 +202,10 @@ def is_foreign_sender(e, job, bit, source):
 @internal
 def create_switch_job(e, header, body, source):
     """1 + index of the record of a job that is new to this switch; 0 after a refusal."""
-    if not packet_form.is_of_tree(body):
+    if not config.is_of_tree(body):
         count(e, Counter.DROP_CONFIG)
         return 0
-    if packet_form.last_lane(body) > e.last_lane:  # packets in higher lanes would never arrive
+    if config.last_lane(body) > e.last_lane:  # packets in higher lanes would never arrive
         refuse_config(e, header, source, Status.TOO_FEW_LANES, 0)
         return 0
     if e.draining:
@@ -207,10 +216,10 @@ def create_switch_job(e, header, body, source):
         refuse_config(e, header, source, Status.NO_RESOURCES, 0)
         return 0
     job = job_at(e, made - 1)
-    offered = packet_form.slots(body)
-    packet_form.describe_job(job, body)
+    offered = config.slots(body)
+    config.describe_job(job, body)
     set_buffers(e, job)
-    if packet_form.chunk(body) > e.max_chunk or not lease(e, job, offered):
+    if config.chunk(body) > e.max_chunk or not take_lease(e, job, offered):
         refuse_config(e, header, source, Status.NO_RESOURCES, grantable_slots(e, job, offered))
         return 0
     job.state = JobState.JOINING
@@ -223,9 +232,9 @@ def create_switch_job(e, header, body, source):
 @internal
 def bind_child(e, job, body, source, is_full):
     """Enter a device below as joined, perhaps again. is_full: its CONFIG is as long as the job's longest packet."""
-    bit = packet_form.bit(body)
+    bit = config.bit(body)
     child = child_at(e, child_index(job, bit))
-    boot_id = packet_form.boot_id(body)
+    boot_id = config.boot_id(body)
     if job.node_joined & bit_of(bit) != ZERO and child.boot_id != boot_id:
         abort_lost(e, job, scope_below(job), bit_of(bit), child.address)
         return
@@ -238,8 +247,8 @@ def bind_child(e, job, body, source, is_full):
     if job.route == Route.RING:
         job.heard_previous = e.now  # it may repeat CONFIG while this node runs, if the path loses the answer
     job.node_joined |= bit_of(bit)
-    job.offered_slots = min(job.offered_slots, packet_form.slots(body))
-    job.offered_window = min(job.offered_window, packet_form.window(body))
+    job.offered_slots = min(job.offered_slots, config.slots(body))
+    job.offered_window = min(job.offered_window, config.window(body))
     answer_child(e, job, source, bit, boot_id, child.is_full)
 
 
@@ -279,11 +288,11 @@ def on_config_ack(e, job, header, body, length):
     elif header.status == Status.SUCCESS and not is_proved:
         return  # the next CONFIG of full length asks again
     elif header.status == Status.SUCCESS:
-        slots, window = packet_form.word(body, ACK_SLOTS), packet_form.word(body, ACK_WINDOW)
-        if packet_form.is_lease(slots) and window:
+        slots, window = load_be32(body + ACK_SLOTS), load_be32(body + ACK_WINDOW)
+        if config.is_lease(slots) and window:
             activate(e, job, slots, window)
         else:
             count(e, Counter.DROP_CONFIG)
     else:
-        job.offered_slots = packet_form.word(body, ACK_SLOTS)
+        job.offered_slots = load_be32(body + ACK_SLOTS)
         abort(e, job, header.status, scope, missing)

@@ -1,12 +1,12 @@
-"""Kernels of the floats and of the complex types, which are two of them.
+"""Kernels of the floats, of the complex types, which are two floats, and of the small floats (f16, bf16).
 
 Rounding is to nearest, ties to even. A NaN stays a NaN, but may become another. LLVM's instructions for f16 become
 those of the processor (F16C on x86, all of AArch64), or calls of a function that a just-in-time compiler does not find;
 there the conversion works on the bits.
 
-SUM, PROD and MEAN take an accumulator of f32 and data of the small type. WIDEN makes the accumulator f32, in place,
-before the second contribution; NARROW rounds it back once, at the device's output. MIN and MAX work on the small type
-itself.
+SUM, PROD and MEAN of small floats take an accumulator of f32 and data of the small type. WIDEN makes the accumulator
+f32, in place, before the second contribution; NARROW rounds it back once, at the device's output. MIN and MAX work on
+the small type itself.
 """
 
 from collections.abc import Callable
@@ -24,6 +24,23 @@ SHORT, INTEGER, HALF, FLOAT = ir.IntType(16), ir.IntType(32), ir.HalfType(), ir.
 UINT32 = types.uint32
 Instructions = Callable[[ir.IRBuilder, ir.Value], ir.Value]
 BITS = {8: types.uint8, 16: types.uint16}  # storage of the elements, by width
+
+
+class Format(NamedTuple):
+    """A floating-point format by its bits: the integer of its width, infinity, the canonical NaN."""
+
+    integer: types.Type
+    infinity: int
+    nan: int
+
+
+F32 = Format(types.int32, 0x7F800000, 0x7FC00000)
+F64 = Format(types.int64, 0x7FF0000000000000, 0x7FF8000000000000)
+F16 = Format(types.int16, 0x7C00, 0x7E00)
+BF16 = Format(types.int16, 0x7F80, 0x7FC0)
+
+
+# f16 and bf16 to f32 and back
 
 
 def has_f16(context) -> bool:
@@ -97,18 +114,7 @@ f16_of_f32 = conversion(
 )
 
 
-class Format(NamedTuple):
-    """A floating-point format by its bits: the integer of its width, infinity, the canonical NaN."""
-
-    integer: types.Type
-    infinity: int
-    nan: int
-
-
-F32 = Format(types.int32, 0x7F800000, 0x7FC00000)
-F64 = Format(types.int64, 0x7FF0000000000000, 0x7FF8000000000000)
-FLOATS = {DType.F32: (types.float32, F32), DType.F64: (types.float64, F64)}
-COMPLEX = {DType.C64: types.float32, DType.C128: types.float64}
+# Kernels of floats and complex types
 
 
 def _sum(accumulator, data, count):
@@ -142,7 +148,7 @@ def _divide(real):
     return divide
 
 
-def extreme(form: Format, largest: bool):
+def _extreme(form: Format, largest: bool):
     """MIN or MAX over the bits as signed integers. With the other bits of negative numbers flipped they are in order,
     -0 below +0; flipped again they are the numbers."""
     integer, infinity, nan = form.integer, form.infinity, form.nan
@@ -163,6 +169,8 @@ def extreme(form: Format, largest: bool):
 
 DIVIDE_F32 = Kernel(_divide(types.float32), types.float32, types.int64)
 DIVIDE_F64 = Kernel(_divide(types.float64), types.float64, types.int64)
+FLOATS = {DType.F32: (types.float32, F32), DType.F64: (types.float64, F64)}
+COMPLEX = {DType.C64: types.float32, DType.C128: types.float64}
 
 
 def float_kernels(finish: int) -> dict[tuple[int, int], Kernel]:
@@ -171,15 +179,14 @@ def float_kernels(finish: int) -> dict[tuple[int, int], Kernel]:
     for dtype, (real, form) in FLOATS.items():
         kernels[Op.SUM, dtype] = kernels[Op.MEAN, dtype] = Kernel(_sum, real, real)
         kernels[Op.PROD, dtype] = Kernel(_product, real, real)
-        kernels[Op.MIN, dtype] = Kernel(extreme(form, largest=False), form.integer, form.integer)
-        kernels[Op.MAX, dtype] = Kernel(extreme(form, largest=True), form.integer, form.integer)
+        kernels[Op.MIN, dtype] = Kernel(_extreme(form, largest=False), form.integer, form.integer)
+        kernels[Op.MAX, dtype] = Kernel(_extreme(form, largest=True), form.integer, form.integer)
     for dtype, real in COMPLEX.items():
         kernels[Op.SUM, dtype] = Kernel(_complex_sum, real, real)
     return kernels
 
 
-F16 = Format(types.int16, 0x7C00, 0x7E00)
-BF16 = Format(types.int16, 0x7F80, 0x7FC0)
+# Kernels of small floats
 
 
 def _small_sum(widen):
@@ -241,8 +248,8 @@ def small_float_kernels(finish: int, widen: int, narrow: int) -> dict[tuple[int,
         bits = BITS[form.integer.bitwidth]
         kernels[Op.SUM, dtype] = kernels[Op.MEAN, dtype] = Kernel(_small_sum(to_f32), types.float32, bits)
         kernels[Op.PROD, dtype] = Kernel(_small_product(to_f32), types.float32, bits)
-        kernels[Op.MIN, dtype] = Kernel(extreme(form, largest=False), form.integer, form.integer)
-        kernels[Op.MAX, dtype] = Kernel(extreme(form, largest=True), form.integer, form.integer)
+        kernels[Op.MIN, dtype] = Kernel(_extreme(form, largest=False), form.integer, form.integer)
+        kernels[Op.MAX, dtype] = Kernel(_extreme(form, largest=True), form.integer, form.integer)
         kernels[finish, dtype] = DIVIDE_F32
         kernels[widen, dtype] = Kernel(_widen(to_f32), bits, bits)
         kernels[narrow, dtype] = Kernel(_narrow(from_f32, form.nan), bits, bits)

@@ -1,4 +1,4 @@
-"""Kernels of the integers and of bool: arithmetic, bitwise and logical operations."""
+"""Kernels of the integers, and of bool, which is a byte: arithmetic, bitwise and logical operations."""
 
 import math
 
@@ -18,58 +18,6 @@ INTEGERS = {
     DType.U64: types.uint64,
 }
 UNSIGNED = {8: types.uint8, 16: types.uint16, 32: types.uint32, 64: types.uint64}
-
-
-def _logical_and(accumulator, data, count):
-    a, b = elements(accumulator, count), elements(data, count)
-    for i in range(count):
-        a[i] = (a[i] != 0) & (b[i] != 0)
-
-
-def _logical_or(accumulator, data, count):
-    a, b = elements(accumulator, count), elements(data, count)
-    for i in range(count):
-        a[i] = (a[i] | b[i]) != 0
-
-
-def _logical_xor(accumulator, data, count):
-    a, b = elements(accumulator, count), elements(data, count)
-    for i in range(count):
-        a[i] = (a[i] != 0) != (b[i] != 0)
-
-
-def _bitwise_and(accumulator, data, count):
-    a, b = elements(accumulator, count), elements(data, count)
-    for i in range(count):
-        a[i] &= b[i]
-
-
-def _bitwise_or(accumulator, data, count):
-    a, b = elements(accumulator, count), elements(data, count)
-    for i in range(count):
-        a[i] |= b[i]
-
-
-def _bitwise_xor(accumulator, data, count):
-    a, b = elements(accumulator, count), elements(data, count)
-    for i in range(count):
-        a[i] ^= b[i]
-
-
-LOGICAL = {Op.LAND: _logical_and, Op.LOR: _logical_or, Op.LXOR: _logical_xor}
-BITWISE = {Op.BAND: _bitwise_and, Op.BOR: _bitwise_or, Op.BXOR: _bitwise_xor}
-
-
-def logical_kernels() -> dict[tuple[int, int], Kernel]:
-    """Kernels by (op, dtype)."""
-    words = {dtype: UNSIGNED[element.bitwidth] for dtype, element in INTEGERS.items()}
-    kernels = {
-        (op, dtype): Kernel(function, word, word)
-        for op, function in (LOGICAL | BITWISE).items()
-        for dtype, word in words.items()
-    }
-    kernels |= {(op, DType.BOOL): Kernel(function, UNSIGNED[8], UNSIGNED[8]) for op, function in LOGICAL.items()}
-    return kernels
 
 
 def _sum(accumulator, data, count):
@@ -154,4 +102,56 @@ def integer_kernels(finish: int) -> dict[tuple[int, int], Kernel]:
         kernels[Op.MIN, dtype] = Kernel(_min, element, element)
         kernels[Op.MAX, dtype] = Kernel(_max, element, element)
         kernels[finish, dtype] = Kernel(_division(element), element, types.int64)
+    return kernels
+
+
+def _logical_and(accumulator, data, count):
+    a, b = elements(accumulator, count), elements(data, count)
+    for i in range(count):
+        a[i] = (a[i] != 0) & (b[i] != 0)
+
+
+def _logical_or(accumulator, data, count):
+    a, b = elements(accumulator, count), elements(data, count)
+    for i in range(count):
+        a[i] = (a[i] | b[i]) != 0
+
+
+def _logical_xor(accumulator, data, count):
+    a, b = elements(accumulator, count), elements(data, count)
+    for i in range(count):
+        a[i] = (a[i] != 0) != (b[i] != 0)
+
+
+def _bitwise_and(accumulator, data, count):
+    a, b = elements(accumulator, count), elements(data, count)
+    for i in range(count):
+        a[i] &= b[i]
+
+
+def _bitwise_or(accumulator, data, count):
+    a, b = elements(accumulator, count), elements(data, count)
+    for i in range(count):
+        a[i] |= b[i]
+
+
+def _bitwise_xor(accumulator, data, count):
+    a, b = elements(accumulator, count), elements(data, count)
+    for i in range(count):
+        a[i] ^= b[i]
+
+
+LOGICAL = {Op.LAND: _logical_and, Op.LOR: _logical_or, Op.LXOR: _logical_xor}
+BITWISE = {Op.BAND: _bitwise_and, Op.BOR: _bitwise_or, Op.BXOR: _bitwise_xor}
+
+
+def logical_kernels() -> dict[tuple[int, int], Kernel]:
+    """Kernels by (op, dtype)."""
+    words = {dtype: UNSIGNED[element.bitwidth] for dtype, element in INTEGERS.items()}
+    kernels = {
+        (op, dtype): Kernel(function, word, word)
+        for op, function in (LOGICAL | BITWISE).items()
+        for dtype, word in words.items()
+    }
+    kernels |= {(op, DType.BOOL): Kernel(function, UNSIGNED[8], UNSIGNED[8]) for op, function in LOGICAL.items()}
     return kernels

@@ -2,8 +2,8 @@
 
 A child's record keeps the headers of its last contribution. If the next headers are equal except for the fields that
 change from segment to segment, the findings about sender, validity and kernel still hold; the slot rule and the
-arithmetic are left. All other packets, and slots in unusual states, take the path of `parse`. (As Van Jacobson's header
-prediction in TCP, RFC 1323.) Record 0026: what it gains, and where the rest of the time goes.
+arithmetic are left. All other packets, and slots in unusual states, take the path of `dispatch`. (As Van Jacobson's
+header prediction in TCP, RFC 1323.) Record 0026: what it gains, and where the rest of the time goes.
 """
 
 from fanin_nic.engine import slots
@@ -43,7 +43,7 @@ from fanin_wire.abi import ContributorClass
 from fanin_wire.fields import BTH, CETH, TRANSPORT_SIZE, Flag, Opcode
 
 CLASS_ALL = int(ContributorClass.ALL) << CLASS_SHIFT
-COMPARED_FLAGS = CLASS_MASK << CLASS_SHIFT | int(Flag.HAS_DATA) | int(Flag.WIDE)
+COMPARED_FLAGS = CLASS_MASK << CLASS_SHIFT | int(Flag.HAS_DATA | Flag.WIDE)
 PREDICTED_FLAGS = CLASS_ALL | int(Flag.HAS_DATA)  # of COMPARED_FLAGS
 RX_CONTRIBUTION = int(Counter.RX_FIRST) + (int(Opcode.CONTRIBUTION) & 15)
 PREDICTED_HEADER = U64(CHILD.fields["predicted_header"][1])  # type: ignore[index]
@@ -78,7 +78,7 @@ def store_prediction(e, job, slot, header, payload):
 
 @internal
 def take_predicted(e, address, length, source):
-    """Take a packet (arguments as of `parse.on_packet`) if it matches the prediction. False: nothing was done."""
+    """Take a packet (arguments as of `dispatch.on_packet`) if it matches the prediction. False: nothing was done."""
     job = job_at(e, e.last_job)
     bit = U64(load_u8(address + SOURCE)) & U64(MAX_CHILDREN - 1)
     child = child_at(e, child_index(job, bit))

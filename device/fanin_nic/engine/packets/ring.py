@@ -81,9 +81,8 @@ def on_result(e, job, header, payload):
     """Event: a result from the previous node, stored, given to the ranks and passed on."""
     slot = slot_at(e, slot_index(job, header.position))
     verdict = slots.verdict(job, slot, header.position)
-    if verdict == slots.STALE or (
-        verdict == slots.CURRENT and (slot.state == SlotState.FINAL or slot.state == SlotState.DONE)
-    ):
+    has_result = slot.state == SlotState.FINAL or slot.state == SlotState.DONE
+    if verdict == slots.STALE or (verdict == slots.CURRENT and has_result):
         schedule_ack(job, header.position)
         count(e, Counter.DROP_STALE if verdict == slots.STALE else Counter.DROP_DUPLICATE)
         return

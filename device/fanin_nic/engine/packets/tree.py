@@ -1,4 +1,4 @@
-"""Data packets of a tree: contributions from below, results from above, and data ahead of a result."""
+"""Data packets of a tree: contributions from below, results from above, and data ahead of a result (SPEC.md, 7.5)."""
 
 from fanin_nic.engine import slots
 from fanin_nic.engine.jobs.missing import scope_above, scope_for_below, scope_from_number_above
@@ -70,81 +70,7 @@ WAIT_SIZE = WAIT_BODY.size
 CROSSING = U64(2)  # a quarter of the first reorder time
 
 
-@internal
-def on_result_ahead(e, job, header, payload):
-    """Event: RESULT with AHEAD. Its data are taken if their slot is free for them; it acknowledges nothing."""
-    slot = slot_at(e, slot_index(job, header.position))
-    verdict = slots.verdict(job, slot, header.position)
-    if job.state != JobState.ACTIVE or not is_whole_message(header):
-        count(e, Counter.DROP_UNEXPECTED)
-    elif verdict == slots.STALE:
-        count(e, Counter.DROP_STALE)
-    elif verdict == slots.VIOLATION or not is_in_reach(e, job, slot, header.position):
-        count(e, Counter.DROP_SLOT)
-    elif verdict == slots.REPLACE:
-        claim_for_data(e, job, slot, header)
-        take(e, job, slot, header, payload)
-    elif slot.state == SlotState.FINAL or slot.state == SlotState.DONE or slot.flags & Flag.HAS_DATA:
-        count(e, Counter.DROP_DUPLICATE)
-    elif matches(slot, header.op, header.dtype, header.flags, header.mid, header.sid):
-        take(e, job, slot, header, payload)
-    else:  # the device above ends the job when this device's contribution comes
-        count(e, Counter.DROP_UNEXPECTED)
-
-
-@internal
-def is_whole_message(header):
-    """Whether a packet brings a short message of one rank."""
-    if header.flags & Flag.HAS_DATA == 0 or header.status or header.length == 0 or U64(header.length) > MAX_AHEAD_BYTES:
-        return False
-    return contributor_class(header.flags) == ContributorClass.ONE and header.sid == 0
-
-
-@internal
-def is_in_reach(e, job, slot, position):
-    """Whether the content of a position's slot is no longer needed. At a NIC: its position lies before the base of the
-    job. (The base of a switch does not move; it has no ranks to write to.)"""
-    if job.rank_mask != ZERO:
-        return distance(position, job.base) < job.slots
-    return slot.position == position or slot.state == SlotState.DONE or is_held_below(e, job, slot.position)
-
-
-@internal
-def is_held_below(e, job, position):
-    """Whether all devices below hold the result of a position: they have contributed to the one a window later. (This
-    device may have contributed to that one first.)"""
-    later = (U64(position) + U64(job.window)) & U64(0xFFFFFFFF)
-    slot = slot_at(e, slot_index(job, later))
-    ahead = distance(slot.position, later)
-    return ahead > 0 or (ahead == 0 and slot.state != SlotState.OPEN)
-
-
-@internal
-def claim_for_data(e, job, slot, header):
-    """Claim a slot for data that come before any contribution."""
-    claim_for_node(e, job, slot, header.position, header.sid)
-    if job.route != Route.RING:
-        slot.node_missing = job.node_mask
-    describe(slot, header.op, header.dtype, header.flags, header.mid, header.sid)
-
-
-@internal
-def take(e, job, slot, header, payload):
-    """Store the data, and give them to ranks and devices below. If the result came first, the position is complete."""
-    copy(payload_of(e, job, slot.position), payload, U64(header.length))
-    slot.length = header.length
-    slot.flags |= Flag.HAS_DATA | Flag.AHEAD
-    slot.ahead |= Ahead.RECEIVED
-    if slot.lacks_data:
-        note_answer(e, job, slot, 0)
-        distribute(e, job, slot)
-        return
-    if slot.status == 0 and job.rank_mask != ZERO and not deliver_ahead(e, job, slot, NO_QUEUE, True):
-        return
-    if slot.state == SlotState.OPEN:
-        proceed(e, job, slot)
-    elif goes_ahead_now(job, slot):
-        send_ahead(e, job, slot)
+# Contributions
 
 
 @internal
@@ -189,14 +115,7 @@ def answer_repeated(e, job, slot, header, source):
         probe_above(e, job, slot)
 
 
-@internal
-def probe_above(e, job, slot):
-    """PROBE for a slot to the device above, unless all before were in vain."""
-    if abort_if_repair_fails(e, job, slot, False):
-        return
-    header = header_at(e, slot_packet(e, job, slot, Opcode.PROBE, job.parent_address))
-    header.source = job.parent_bit
-    header.token = probe_token(e)
+# Questions of a device below
 
 
 @internal
@@ -238,9 +157,7 @@ def send_wait(e, job, slot, header, source):
     """WAIT: others are missing. It names the child among them that was silent longest, and for how long."""
     index = reply(e, job, header, Opcode.WAIT, source)
     scope, missing = 0, U64(slot.node_missing)
-    if (
-        missing == ZERO and slot.state != SlotState.FINAL
-    ):  # all children are here: report the members that the device above waits for
+    if missing == ZERO and slot.state != SlotState.FINAL:  # the device above waits for members, no child is missing
         scope, missing = int(job.missing_kind), U64(job.missing)
     header_at(e, index).node_bitmap = missing
     oldest = most_silent(e, job, slot.node_missing)
@@ -251,13 +168,6 @@ def send_wait(e, job, slot, header, source):
     store_u8(body + WAIT_KIND, scope_for_below(scope))
     store_be16(body + WAIT_KIND + 1, 0)
     attach_payload(e, index, body, WAIT_SIZE)
-
-
-@internal
-def silent_for(e, job, bit):
-    """Time in ns since a child was heard, less the time for which this device stood still."""
-    since = e.now - child_at(e, child_index(job, bit)).heard
-    return since - min(since, timer_lag(e))
 
 
 @internal
@@ -273,11 +183,13 @@ def most_silent(e, job, missing):
 
 
 @internal
-def awaits_result(slot, position):
-    """Whether a slot has sent its partial of a position up and has no answer."""
-    if slot.position != position or slot.upward != Upward.SENT:
-        return False
-    return slot.state == SlotState.LOCAL or slot.state == SlotState.OPEN
+def silent_for(e, job, bit):
+    """Time in ns since a child was heard, less the time for which this device stood still."""
+    since = e.now - child_at(e, child_index(job, bit)).heard
+    return since - min(since, timer_lag(e))
+
+
+# Results and answers of the device above
 
 
 @internal
@@ -315,6 +227,14 @@ def on_result(e, job, header, payload):
 
 
 @internal
+def awaits_result(slot, position):
+    """Whether a slot has sent its partial of a position up and has no answer."""
+    if slot.position != position or slot.upward != Upward.SENT:
+        return False
+    return slot.state == SlotState.LOCAL or slot.state == SlotState.OPEN
+
+
+@internal
 def lacks_data(job, slot, header):
     """Whether a RESULT lacks data that went ahead of it, are wanted here, and have not come."""
     if header.flags & Flag.HAS_DATA or header.status or contributor_class(slot.flags) != ContributorClass.ONE:
@@ -337,6 +257,16 @@ def ask_for_data(e, job, slot, header):
         probe_above(e, job, slot)
     else:
         shorten_deadline(e, job, slot, OutOfOrder.BY_ONE)
+
+
+@internal
+def probe_above(e, job, slot):
+    """PROBE for a slot to the device above, unless all before were in vain."""
+    if abort_if_repair_fails(e, job, slot, False):
+        return
+    header = header_at(e, slot_packet(e, job, slot, Opcode.PROBE, job.parent_address))
+    header.source = job.parent_bit
+    header.token = probe_token(e)
 
 
 @internal
@@ -367,8 +297,86 @@ def on_wait(e, job, header, body):
     if U64(load_be32(body + OLDEST_AGE)) * U64(1000) > e.detection:
         abort(e, job, Status.PEER_LOST, scope_above(job), bit_of(load_u8(body + OLDEST_CHILD) & 63))
         return
-    if (
-        slot.out_of_order == OutOfOrder.BY_ALL and header.node_bitmap != ZERO
-    ):  # its missing contributors have sent a later position
+    if slot.out_of_order == OutOfOrder.BY_ALL and header.node_bitmap != ZERO:  # all have sent a later position
         note_loss(e, job)
     note_wait(e, job, slot)
+
+
+# Data ahead of the result
+
+
+@internal
+def on_result_ahead(e, job, header, payload):
+    """Event: RESULT with AHEAD. Its data are taken if their slot is free for them; it acknowledges nothing."""
+    slot = slot_at(e, slot_index(job, header.position))
+    verdict = slots.verdict(job, slot, header.position)
+    if job.state != JobState.ACTIVE or not is_whole_message(header):
+        count(e, Counter.DROP_UNEXPECTED)
+    elif verdict == slots.STALE:
+        count(e, Counter.DROP_STALE)
+    elif verdict == slots.VIOLATION or not is_in_reach(e, job, slot, header.position):
+        count(e, Counter.DROP_SLOT)
+    elif verdict == slots.REPLACE:
+        claim_ahead(e, job, slot, header)
+        take_ahead(e, job, slot, header, payload)
+    elif slot.state == SlotState.FINAL or slot.state == SlotState.DONE or slot.flags & Flag.HAS_DATA:
+        count(e, Counter.DROP_DUPLICATE)
+    elif matches(slot, header.op, header.dtype, header.flags, header.mid, header.sid):
+        take_ahead(e, job, slot, header, payload)
+    else:  # the device above ends the job when this device's contribution comes
+        count(e, Counter.DROP_UNEXPECTED)
+
+
+@internal
+def is_whole_message(header):
+    """Whether a packet brings a short message of one rank."""
+    if header.flags & Flag.HAS_DATA == 0 or header.status or header.length == 0 or U64(header.length) > MAX_AHEAD_BYTES:
+        return False
+    return contributor_class(header.flags) == ContributorClass.ONE and header.sid == 0
+
+
+@internal
+def is_in_reach(e, job, slot, position):
+    """Whether the content of a position's slot is no longer needed. At a NIC: its position lies before the base of the
+    job. (The base of a switch does not move; it has no ranks to write to.)"""
+    if job.rank_mask != ZERO:
+        return distance(position, job.base) < job.slots
+    return slot.position == position or slot.state == SlotState.DONE or is_held_below(e, job, slot.position)
+
+
+@internal
+def is_held_below(e, job, position):
+    """Whether all devices below hold the result of a position: they have contributed to the one a window later. (This
+    device may have contributed to that one first.)"""
+    later = (U64(position) + U64(job.window)) & U64(0xFFFFFFFF)
+    slot = slot_at(e, slot_index(job, later))
+    ahead = distance(slot.position, later)
+    return ahead > 0 or (ahead == 0 and slot.state != SlotState.OPEN)
+
+
+@internal
+def claim_ahead(e, job, slot, header):
+    """Claim a slot for data that come before any contribution."""
+    claim_for_node(e, job, slot, header.position, header.sid)
+    if job.route != Route.RING:
+        slot.node_missing = job.node_mask
+    describe(slot, header.op, header.dtype, header.flags, header.mid, header.sid)
+
+
+@internal
+def take_ahead(e, job, slot, header, payload):
+    """Store the data, and give them to ranks and devices below. If the result came first, the position is complete."""
+    copy(payload_of(e, job, slot.position), payload, U64(header.length))
+    slot.length = header.length
+    slot.flags |= Flag.HAS_DATA | Flag.AHEAD
+    slot.ahead |= Ahead.RECEIVED
+    if slot.lacks_data:
+        note_answer(e, job, slot, 0)
+        distribute(e, job, slot)
+        return
+    if slot.status == 0 and job.rank_mask != ZERO and not deliver_ahead(e, job, slot, NO_QUEUE, True):
+        return
+    if slot.state == SlotState.OPEN:
+        proceed(e, job, slot)
+    elif goes_ahead_now(job, slot):
+        send_ahead(e, job, slot)

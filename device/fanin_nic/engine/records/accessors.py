@@ -1,7 +1,7 @@
 """Accessors of the tables for compiled code, the geometry of messages, and the functions that are called by address.
 
-Segment k is piece k mod m of block k div m, if a whole block has m segments. The blocks that a rank brings, or wants,
-are contiguous in its memory.
+A message is a run of blocks, and a segment never crosses the end of a block. Segment k is piece k mod m of block k div
+m, if a whole block has m segments. The blocks that a rank brings, or wants, are contiguous in its memory.
 
 numba compiles a function together with all its callees, anew for each caller. Half of the engine can end a job, and
 every contribution can complete a segment, so these two are compiled once, as C functions (`engine.function_addresses`).
@@ -17,10 +17,21 @@ from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import address_of, call_function, count_bits, load_u64, record_at, row_at, store_u64
 from fanin_wire import abi, fields
 
-_SCALARS = [name for name in (REQUEST.names or ()) if name != "address"]
+U32 = uint32
+U64 = uint64
+NEVER = np.uint64(2**64 - 1)
+ONE = np.uint64(1)
+ZERO = np.uint64(0)
+INLINE_DATA = U64(REQUEST.fields["inline_data"][1])  # type: ignore[index]
 _FIRST_ADDRESS = np.uint64(REQUEST.fields["address"][1])  # type: ignore[index]
 _REQUEST_SIZE = np.uint64(REQUEST.itemsize)
 _ADDRESS_SIZE = np.uint64(abi.ADDRESS.itemsize)
+ABORT, PROCEED = 0, 1  # rows of the table of functions
+
+# Address lists are read by address.
+REQUEST_SCALARS = REQUEST[[name for name in REQUEST.names or () if name != "address"]]
+WQE_SCALARS = abi.WQE[[name for name in abi.WQE.names or () if name != "address"]]
+
 engine_at = record_at(ENGINE)
 job_at = row_at(ENGINE, "job_offset", JOB)
 slot_at = row_at(ENGINE, "slot_offset", SLOT)
@@ -29,19 +40,47 @@ region_at = row_at(ENGINE, "region_offset", REGION)
 action_at = row_at(ENGINE, "action_offset", ACTION)
 header_at = row_at(ENGINE, "header_offset", fields.HEADER)
 child_at = row_at(ENGINE, "child_offset", CHILD)  # index: child_index(job, bit)
-REQUEST_SCALARS = REQUEST[_SCALARS]
 request_at = row_at(ENGINE, "request_offset", REQUEST_SCALARS)  # index: request_index(e, queue index, counter)
 address_record = record_at(abi.ADDRESS)
-wqe_at = record_at(
-    abi.WQE[[name for name in abi.WQE.names or () if name != "address"]]
-)  # the address list is read by address
-U32 = uint32
-U64 = uint64
-NEVER = np.uint64(2**64 - 1)
-ONE = np.uint64(1)
-ZERO = np.uint64(0)
-INLINE_DATA = U64(REQUEST.fields["inline_data"][1])  # type: ignore[index]
-ABORT, PROCEED = 0, 1  # rows of the table
+wqe_at = record_at(WQE_SCALARS)
+
+
+# Numbers
+
+
+@internal
+def bit_of(number):
+    return ONE << U64(number)
+
+
+@internal
+def distance(a, b):
+    """Positions from b to a, modulo 2^32, as a signed number."""
+    return int64(int32(U32(U64(a) - U64(b))))
+
+
+@internal
+def is_power_of_two(value):
+    return value > 0 and value & (value - 1) == 0
+
+
+@internal
+def quotient_up(value, divisor):
+    return (U64(value) + U64(divisor) - U64(1)) // U64(divisor)
+
+
+@internal_for(ENGINE, int64, int64)
+def add(e, counter, number):
+    address = address_of(e) + e.counter_offset + U64(counter) * U64(8)
+    store_u64(address, load_u64(address) + U64(number))
+
+
+@internal
+def count(e, counter):
+    add(e, counter, 1)
+
+
+# Rows
 
 
 @internal
@@ -62,31 +101,22 @@ def slot_index(job, position):
 
 
 @internal
+def payload_of(e, job, position):
+    """Address of the payload of the slot that serves a position."""
+    return buffer_of(e, job, position, 0)
+
+
+@internal
+def buffer_of(e, job, position, number):
+    """Address of a payload buffer of the slot that serves a position; buffer 0 is the payload."""
+    place = (U64(position) & (U64(job.slots) - ONE)) * U64(job.buffers) + U64(number) * U64(job.span)
+    return payload_at(e, U64(job.slot_base) + place)
+
+
+@internal
 def payload_at(e, index):
     """Address of the payload of slot `index`."""
     return address_of(e) + e.payload_offset + U64(index) * U64(e.stride)
-
-
-@internal_for(ENGINE, int64, int64)
-def add(e, counter, number):
-    address = address_of(e) + e.counter_offset + U64(counter) * U64(8)
-    store_u64(address, load_u64(address) + U64(number))
-
-
-@internal
-def count(e, counter):
-    add(e, counter, 1)
-
-
-@internal
-def bit_of(number):
-    return ONE << U64(number)
-
-
-@internal
-def distance(a, b):
-    """Positions from b to a, modulo 2^32, as a signed number."""
-    return int64(int32(U32(U64(a) - U64(b))))
 
 
 @internal
@@ -105,27 +135,7 @@ def list_distance(e, index):
     return e.list_offset + places - (e.request_offset + U64(index) * _REQUEST_SIZE)
 
 
-@internal
-def payload_of(e, job, position):
-    """Address of the payload of the slot that serves a position."""
-    return buffer_of(e, job, position, 0)
-
-
-@internal
-def buffer_of(e, job, position, number):
-    """Address of a payload buffer of the slot that serves a position; buffer 0 is the payload."""
-    place = (U64(position) & (U64(job.slots) - ONE)) * U64(job.buffers) + U64(number) * U64(job.span)
-    return payload_at(e, U64(job.slot_base) + place)
-
-
-@internal
-def is_power_of_two(value):
-    return value > 0 and value & (value - 1) == 0
-
-
-@internal
-def quotient_up(value, divisor):
-    return (U64(value) + U64(divisor) - U64(1)) // U64(divisor)
+# The geometry of messages
 
 
 @internal
@@ -240,9 +250,7 @@ def is_in_place(request, entry, segment):
     return same and brings(request, entry, segment)
 
 
-@internal
-def entry_address(e, entry):
-    return load_u64(address_of(e) + e.entry_offset + U64(entry) * U64(8))
+# Functions called by address
 
 
 @internal_for(ENGINE, JOB, int64, int64, uint64)
@@ -255,3 +263,8 @@ def abort(e, job, status, missing_kind, missing):
 def proceed(e, job, slot):
     """Go on with a slot after a contributor's bit was cleared (`segments.complete.advance_segment`)."""
     call_function(entry_address(e, PROCEED), address_of(e), address_of(job), address_of(slot), ZERO, ZERO)
+
+
+@internal
+def entry_address(e, entry):
+    return load_u64(address_of(e) + e.entry_offset + U64(entry) * U64(8))

@@ -103,7 +103,7 @@ ENGINE = np.dtype(
         ("last_lane", "u4"),  # lanes of the device - 1
         ("group", "u4"),  # IPv4 of the multicast group for its results; 0: none
         ("group_size", "u4"),  # devices that listen to it; 0: not known
-        ("shared", "u4"),  # 1: jobs and slots are shared out (`jobs.quota`)
+        ("shared", "u4"),  # 1: jobs and slots are shared out (`jobs.lease`)
         ("draining", "u4"),  # 1: no new job is taken
         ("rto", "u8"),  # ns: first retransmission time-out
         ("reorder", "u8"),  # ns: first reorder time (`segments.rto`)

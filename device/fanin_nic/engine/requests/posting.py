@@ -1,4 +1,7 @@
-"""Posting: a work request is checked and takes its positions in the stream of the job (steps S3 and S401)."""
+"""Posting: a work request is checked and takes its positions in the stream of the job (steps S3 and S401).
+
+A QUERY is answered at once, ahead of completions of requests (step S6).
+"""
 
 from fanin_nic.engine.jobs.lease import all_nodes
 from fanin_nic.engine.output import append, complete_request, flush, retire
@@ -41,9 +44,7 @@ from fanin_wire import abi
 from fanin_wire.abi import Access, ContributorClass, Status, WqeFlag, WqeOpcode
 
 MAPPED = 0
-KNOWN_FLAGS = (
-    int(WqeFlag.SIGNALED) | int(WqeFlag.ADDRESS_LIST) | int(WqeFlag.INLINE) | int(WqeFlag.FENCE) | int(WqeFlag.LONG)
-)
+KNOWN_FLAGS = int(WqeFlag.SIGNALED | WqeFlag.ADDRESS_LIST | WqeFlag.INLINE | WqeFlag.FENCE | WqeFlag.LONG)
 ADDRESS = U64(abi.WQE.fields["address"][1])  # type: ignore[index]
 ADDRESS_SIZE = U64(abi.ADDRESS.itemsize)
 SOURCE = U64(abi.ADDRESS.fields["source"][1])  # type: ignore[index]
@@ -52,113 +53,6 @@ MILLISECOND = U64(1_000_000)
 LONG_BYTES = U64(abi.LONG_BYTES)
 MIN_CHUNK, MAX_INLINE = abi.MIN_WQE_CHUNK, abi.MAX_INLINE
 MAX_SEGMENTS = U64(0x3FFFFFFF)  # of one message: far from the wrap of positions
-
-
-@internal
-def find_region(e, client, lkey, address, length, access):
-    """1 + row of the region that allows this access; 0: wrong key, bounds or rights."""
-    for index in range(e.regions):
-        region = region_at(e, index)
-        if region.client == client + 1 and region.lkey == lkey:
-            inside = address >= region.start and U64(length) <= region.length
-            inside = inside and address - region.start <= region.length - U64(length)
-            return index + 1 if inside and region.access & access == access else 0
-    return 0
-
-
-@internal
-def translate(e, region, address):
-    """Device address of a client's address: in the mapping of the region; unmapped, the address itself."""
-    if region.mapped == ZERO:
-        return address
-    return region.mapped + (address - region.start)
-
-
-@internal
-def process_of(region, client):
-    """0 if the region is mapped, else 1 + the client whose memory it is, here or by RDMA."""
-    return client + 1 if region.mapped == ZERO else MAPPED
-
-
-@internal
-def add_region(e, client, lkey, start, length, access, mapped):
-    """False: the table is full, or the client has the key already."""
-    free = -1
-    for index in range(e.regions):
-        region = region_at(e, index)
-        if region.client == client + 1 and region.lkey == lkey:
-            return False
-        if region.client == 0 and free < 0:
-            free = index
-    if free < 0:
-        return False
-    region = region_at(e, free)
-    region.client = client + 1
-    region.lkey = lkey
-    region.start = start
-    region.length = length
-    region.access = access
-    region.mapped = mapped
-    return True
-
-
-@internal
-def remove_region(e, client, lkey):
-    """False: the client has no such region."""
-    for index in range(e.regions):
-        region = region_at(e, index)
-        if region.client == client + 1 and region.lkey == lkey:
-            region.client = 0
-            region.mapped = ZERO
-            return True
-    return False
-
-
-@internal
-def find_message(e, queue_index, mid):
-    """1 + counter of the outstanding request of a message; 0 if none."""
-    queue = queue_at(e, queue_index)
-    for offset in range(U64(queue.tail - queue.head) & U64(0xFFFFFFFF)):
-        if request_at(e, request_index(e, queue_index, queue.head + offset)).mid == mid:
-            return U64((queue.head + offset) & 0xFFFFFFFF) + U64(1)
-    return U64(0)
-
-
-@internal
-def ask_above(e, job, slot):
-    """No missing member is known: PROBE the device above, so that the next query can name one."""
-    if awaits_answer(slot) and not slot.unacked and slot.retries == 0 and job.state == JobState.ACTIVE:
-        probe_above(e, job, slot)
-        back_off(e, job, slot)
-
-
-@internal
-def answer_query(e, queue_index, wqe):
-    """Append one completion: PENDING with positions done and members missing; SUCCESS for a message not in flight."""
-    queue = queue_at(e, queue_index)
-    found = find_message(e, queue_index, wqe.mid)
-    action = action_at(e, append(e, ActionKind.COMPLETE))
-    action.queue = queue_index
-    action.count = queue.qp
-    action.opcode = WqeOpcode.QUERY
-    action.wr_id = wqe.wr_id
-    action.mid = wqe.mid
-    action.status = Status.SUCCESS
-    if queue.job:
-        action.jid = job_at(e, queue.job - 1).jid
-    if found and queue.job:
-        request = request_at(e, request_index(e, queue_index, found - U64(1)))
-        action.status = Status.PENDING
-        action.position = request.done
-        action.byte_length = bytes_of(request, request.done)
-        job = job_at(e, queue.job - 1)
-        begun = distance(job.base, request.first) > 0
-        position = job.base if begun else request.first
-        scope, missing = missing_for_position(e, job, position)
-        if missing == U64(0):
-            ask_above(e, job, slot_at(e, slot_index(job, first_begun_position(e, job, position))))
-        action.missing_kind = scope
-        action.missing = missing
 
 
 @internal
@@ -225,9 +119,8 @@ def check_request(e, job, queue, wqe):
         return Status.INVALID_REQUEST
     if job.node_count <= MAX_CHILDREN and wqe.node_bitmap != all_nodes(job):
         return Status.INVALID_REQUEST
-    if (wqe.address_count > 1) != (wqe.flags & WqeFlag.ADDRESS_LIST != 0) or (
-        wqe.flags & WqeFlag.INLINE and wqe.address_count > 1
-    ):
+    has_list = wqe.flags & WqeFlag.ADDRESS_LIST != 0
+    if (wqe.address_count > 1) != has_list or (wqe.flags & WqeFlag.INLINE and wqe.address_count > 1):
         return Status.INVALID_REQUEST
     status = check_message(e, job, wqe)
     if status == Status.SUCCESS and wqe.seg != U64(queue.position) & (U64(job.slots) - ONE):
@@ -253,11 +146,8 @@ def check_message(e, job, wqe):
     if wqe.length // segment + wqe.length // wqe.block >= MAX_SEGMENTS:
         return Status.INVALID_REQUEST
     end = U64(wqe.sid) + U64(wqe.segments)
-    return (
-        Status.SUCCESS
-        if wqe.segments and end <= segments_of(wqe.length, wqe.block, segment)
-        else Status.INVALID_REQUEST
-    )
+    is_inside = wqe.segments and end <= segments_of(wqe.length, wqe.block, segment)
+    return Status.SUCCESS if is_inside else Status.INVALID_REQUEST
 
 
 @internal
@@ -345,3 +235,116 @@ def drain(e, queue_index, budget):
         return False
     flush(e, queue_index, job.status, job.missing_kind, U64(job.missing), budget)
     return True
+
+
+# QUERY
+
+
+@internal
+def answer_query(e, queue_index, wqe):
+    """Append one completion: PENDING with positions done and members missing; SUCCESS for a message not in flight."""
+    queue = queue_at(e, queue_index)
+    found = find_message(e, queue_index, wqe.mid)
+    action = action_at(e, append(e, ActionKind.COMPLETE))
+    action.queue = queue_index
+    action.count = queue.qp
+    action.opcode = WqeOpcode.QUERY
+    action.wr_id = wqe.wr_id
+    action.mid = wqe.mid
+    action.status = Status.SUCCESS
+    if queue.job:
+        action.jid = job_at(e, queue.job - 1).jid
+    if found and queue.job:
+        request = request_at(e, request_index(e, queue_index, found - U64(1)))
+        action.status = Status.PENDING
+        action.position = request.done
+        action.byte_length = bytes_of(request, request.done)
+        job = job_at(e, queue.job - 1)
+        begun = distance(job.base, request.first) > 0
+        position = job.base if begun else request.first
+        scope, missing = missing_for_position(e, job, position)
+        if missing == U64(0):
+            ask_above(e, job, slot_at(e, slot_index(job, first_begun_position(e, job, position))))
+        action.missing_kind = scope
+        action.missing = missing
+
+
+@internal
+def find_message(e, queue_index, mid):
+    """1 + counter of the outstanding request of a message; 0 if none."""
+    queue = queue_at(e, queue_index)
+    for offset in range(U64(queue.tail - queue.head) & U64(0xFFFFFFFF)):
+        if request_at(e, request_index(e, queue_index, queue.head + offset)).mid == mid:
+            return U64((queue.head + offset) & 0xFFFFFFFF) + U64(1)
+    return U64(0)
+
+
+@internal
+def ask_above(e, job, slot):
+    """No missing member is known: PROBE the device above, so that the next query can name one."""
+    if awaits_answer(slot) and not slot.unacked and slot.retries == 0 and job.state == JobState.ACTIVE:
+        probe_above(e, job, slot)
+        back_off(e, job, slot)
+
+
+# Memory regions
+
+
+@internal
+def find_region(e, client, lkey, address, length, access):
+    """1 + row of the region that allows this access; 0: wrong key, bounds or rights."""
+    for index in range(e.regions):
+        region = region_at(e, index)
+        if region.client == client + 1 and region.lkey == lkey:
+            inside = address >= region.start and U64(length) <= region.length
+            inside = inside and address - region.start <= region.length - U64(length)
+            return index + 1 if inside and region.access & access == access else 0
+    return 0
+
+
+@internal
+def translate(e, region, address):
+    """Device address of a client's address: in the mapping of the region; unmapped, the address itself."""
+    if region.mapped == ZERO:
+        return address
+    return region.mapped + (address - region.start)
+
+
+@internal
+def process_of(region, client):
+    """0 if the region is mapped, else 1 + the client whose memory it is, here or by RDMA."""
+    return client + 1 if region.mapped == ZERO else MAPPED
+
+
+@internal
+def add_region(e, client, lkey, start, length, access, mapped):
+    """False: the table is full, or the client has the key already."""
+    free = -1
+    for index in range(e.regions):
+        region = region_at(e, index)
+        if region.client == client + 1 and region.lkey == lkey:
+            return False
+        if region.client == 0 and free < 0:
+            free = index
+    if free < 0:
+        return False
+    region = region_at(e, free)
+    region.client = client + 1
+    region.lkey = lkey
+    region.start = start
+    region.length = length
+    region.access = access
+    region.mapped = mapped
+    return True
+
+
+@internal
+def remove_region(e, client, lkey):
+    """False: the client has no such region."""
+    for index in range(e.regions):
+        region = region_at(e, index)
+        if region.client == client + 1 and region.lkey == lkey:
+            region.client = 0
+            region.mapped = ZERO
+            return True
+    return False

@@ -31,7 +31,7 @@ from fanin_nic.engine.records.actions import READ_BYTES, ActionKind
 from fanin_nic.engine.records.tables import JobState, SlotState
 from fanin_nic.engine.requests.local_reduce import ReduceMode, advance, append_reduce, reduce_mode
 from fanin_nic.engine.segments.complete import arrival_limit
-from fanin_nic.engine.segments.contribute import begin, contribute_rank
+from fanin_nic.engine.segments.contribute import contribute_rank, open_slot
 from fanin_nic.engine.segments.rto import is_lossy
 from fanin_nic.engine.slots import REPRODUCIBLE
 from fanin_nic.native.compiled import internal
@@ -52,9 +52,7 @@ def has_work(e, queue_index):
     if job.state != JobState.ACTIVE:
         return False
     request = request_at(e, request_index(e, queue_index, queue.read))
-    if (
-        request.fence and not queue.read_segments and job.base != request.first
-    ):  # earlier results may not be in memory yet
+    if request.fence and not queue.read_segments and job.base != request.first:  # earlier results may not be in memory
         return False
     if request.count == 0:
         return True
@@ -124,16 +122,15 @@ def waits_for_turn(e, queue, request):
     job = job_at(e, queue.job - 1)
     if not has_ranks_before(job, queue, request) or is_its_turn(e, job, queue, request.first + queue.read_segments):
         return False
-    proceed(e, job, begin(e, job, request, queue.read_segments))
+    proceed(e, job, open_slot(e, job, request, queue.read_segments))
     return True
 
 
 @internal
 def has_ranks_before(job, queue, request):
     """Whether ranks before those of a queue must have brought their data."""
-    return (
-        job.flags & REPRODUCIBLE and request.contributors == ContributorClass.ALL and ranks_before(job, queue) != ZERO
-    )
+    has_turns = job.flags & REPRODUCIBLE != 0 and request.contributors == ContributorClass.ALL
+    return has_turns and ranks_before(job, queue) != ZERO
 
 
 @internal

@@ -21,9 +21,8 @@ from fanin_wire.abi import SGE
 from fanin_wire.rocev2 import GRH_SIZE, PSN_BITS
 from fanin_wire.verbs import MAX_RD_ATOMIC
 
-MODULUS = 1 << PSN_BITS
-MASK = MODULUS - 1
-HALF = MODULUS // 2
+PSN_MODULUS = 1 << PSN_BITS
+PSN_MASK = PSN_MODULUS - 1
 U32 = uint32
 U64 = uint64
 NEVER = np.uint64(2**64 - 1)
@@ -49,22 +48,25 @@ packet_at = row_at(TRANSPORT, "packet_offset", PACKET)
 sge_at = record_at(SGE)
 
 
+# Packet sequence numbers
+
+
 @internal
 def psn_after(psn, count):
-    return (int64(psn) + int64(count)) & MASK
+    return (int64(psn) + int64(count)) & PSN_MASK
 
 
 @internal
 def psn_distance(psn, start):
     """Packets from `start` to `psn`, 0 to 2^24 - 1."""
-    return (int64(psn) - int64(start)) & MASK
+    return (int64(psn) - int64(start)) & PSN_MASK
 
 
 @internal
 def psn_difference(psn, other):
     """Packets from `other` to `psn`, negative if `psn` is earlier."""
-    distance = (int64(psn) - int64(other)) & MASK
-    return distance - MODULUS if distance >= HALF else distance
+    distance = (int64(psn) - int64(other)) & PSN_MASK
+    return distance - PSN_MODULUS if distance >= PSN_MODULUS // 2 else distance
 
 
 @internal
@@ -77,6 +79,9 @@ def is_within(psn, start, end):
 def packets_of(length, mtu):
     """Packets of a message, or of the response to a read; an empty one is one packet."""
     return max(1, (int64(length) + int64(mtu) - 1) // int64(mtu))
+
+
+# Rows
 
 
 @internal
@@ -129,10 +134,7 @@ def network_header(t):
     return address_of(t) + t.network_header_offset + U64(t.action_count) * U64(GRH_SIZE)
 
 
-@internal
-def ready_place(t, counter):
-    """Address of an entry of the list of queue pairs with work."""
-    return address_of(t) + t.ready_offset + (U64(counter) & (U64(t.queue_pairs) - U64(1))) * U64(4)
+# Queue pairs with work
 
 
 @internal
@@ -153,6 +155,15 @@ def take_ready(t):
     t.ready_head += 1
     queue_pair_at(t, U64(index)).is_ready = 0
     return index
+
+
+@internal
+def ready_place(t, counter):
+    """Address of an entry of the list of queue pairs with work."""
+    return address_of(t) + t.ready_offset + (U64(counter) & (U64(t.queue_pairs) - U64(1))) * U64(4)
+
+
+# Counters
 
 
 @internal_for(TRANSPORT, int64, int64)

@@ -1,7 +1,7 @@
 """The tables of the transport, laid over one block of memory, the arena.
 
-The TRANSPORT record is at its start and holds the offsets of all tables. PSNs count modulo 2^24 (`psn`); counters of
-queues run freely, and a row is the counter modulo the depth.
+The TRANSPORT record is at its start and holds the offsets of all tables. PSNs count modulo 2^24; counters of queues run
+freely, and a row is the counter modulo the depth.
 """
 
 import enum

@@ -28,7 +28,7 @@ from fanin_nic.transport.requester.start import (
     is_answered,
     is_atomic,
     note_progress,
-    position,
+    resume_at,
     retry,
     retry_later,
     run_timer,
@@ -100,7 +100,7 @@ def advance(t, q, psn):
     behind = psn_distance(q.next_psn, q.unacknowledged) < acknowledged
     q.unacknowledged = psn
     if behind:  # the first copies arrive: nothing is known of those sent again
-        position(t, q, psn)
+        resume_at(t, q, psn)
         acknowledged = 0
     note_progress(t, q, acknowledged)
     q.not_before = U64(0)
@@ -128,46 +128,6 @@ def ask_again(t, q):
 
 
 @internal
-def find_request(t, q, psn):
-    """Free-running number of the request in flight that has a PSN; -1 if none has."""
-    counter = int64(q.send_head)
-    while counter != int64(q.send_tail):
-        request = send_row(t, send_index(t, q, counter))
-        if request.packets == 0:
-            return -1
-        if is_within(psn, request.first_psn, end_psn(request)):
-            return counter
-        counter = (counter + 1) & 0xFFFFFFFF
-    return -1
-
-
-@internal
-def request_of(t, q, packet):
-    """Free-running number of the request of a response; -1, and counted, if it is not in flight."""
-    psn = int64(packet.psn)
-    counter = find_request(t, q, psn) if is_within(psn, q.unacknowledged, q.end_psn) else -1
-    if counter < 0:
-        count(t, Counter.DROP_STALE)
-    return counter
-
-
-@internal
-def is_expected(t, q, packet, counter):
-    """Whether a response to the request `counter` is the next one. It acknowledges all requests before its own."""
-    request = send_row(t, send_index(t, q, counter))
-    start = request.first_psn
-    if is_within(q.unacknowledged, start, end_psn(request)):
-        start = q.unacknowledged
-    if acknowledge(t, q, start) and counter == int64(q.send_head):
-        if packet.psn == q.unacknowledged:
-            return True
-        if request.opcode == RequestOpcode.RDMA_READ:
-            ask_again(t, q)
-    count(t, Counter.DROP_SEQUENCE)
-    return False
-
-
-@internal
 def on_read_response(t, q, packet, part, data, length):
     counter = request_of(t, q, packet)
     if counter < 0:
@@ -177,11 +137,8 @@ def on_read_response(t, q, packet, part, data, length):
     offset = number * int64(q.mtu)
     is_last = number == int64(request.packets) - 1
     ends = part != Part.FIRST and part != Part.MIDDLE
-    if (
-        request.opcode != RequestOpcode.RDMA_READ
-        or length != min(int64(request.length) - offset, int64(q.mtu))
-        or ends != is_last
-    ):
+    is_whole = length == min(int64(request.length) - offset, int64(q.mtu))
+    if request.opcode != RequestOpcode.RDMA_READ or not is_whole or ends != is_last:
         count(t, Counter.DROP_RESPONSE)
     elif is_expected(t, q, packet, counter):
         if scatter(t, q, sges_of_send(request), int64(request.sge_count), offset, data, length):
@@ -208,6 +165,46 @@ def on_atomic_acknowledge(t, q, packet):
         take_response(t, q, request, True)
     else:
         fail_send(t, q, CompletionStatus.LOC_PROT_ERR)
+
+
+@internal
+def request_of(t, q, packet):
+    """Free-running number of the request of a response; -1, and counted, if it is not in flight."""
+    psn = int64(packet.psn)
+    counter = find_request(t, q, psn) if is_within(psn, q.unacknowledged, q.end_psn) else -1
+    if counter < 0:
+        count(t, Counter.DROP_STALE)
+    return counter
+
+
+@internal
+def find_request(t, q, psn):
+    """Free-running number of the request in flight that has a PSN; -1 if none has."""
+    counter = int64(q.send_head)
+    while counter != int64(q.send_tail):
+        request = send_row(t, send_index(t, q, counter))
+        if request.packets == 0:
+            return -1
+        if is_within(psn, request.first_psn, end_psn(request)):
+            return counter
+        counter = (counter + 1) & 0xFFFFFFFF
+    return -1
+
+
+@internal
+def is_expected(t, q, packet, counter):
+    """Whether a response to the request `counter` is the next one. It acknowledges all requests before its own."""
+    request = send_row(t, send_index(t, q, counter))
+    start = request.first_psn
+    if is_within(q.unacknowledged, start, end_psn(request)):
+        start = q.unacknowledged
+    if acknowledge(t, q, start) and counter == int64(q.send_head):
+        if packet.psn == q.unacknowledged:
+            return True
+        if request.opcode == RequestOpcode.RDMA_READ:
+            ask_again(t, q)
+    count(t, Counter.DROP_SEQUENCE)
+    return False
 
 
 @internal

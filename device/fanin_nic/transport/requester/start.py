@@ -35,55 +35,7 @@ from fanin_wire.verbs import Access, CompletionStatus, RequestOpcode, SendFlag
 MAX_BACKOFF = 2  # the last time-outs are 2^2 times the first
 
 
-@internal
-def is_atomic(opcode):
-    return opcode in (RequestOpcode.ATOMIC_CMP_AND_SWP, RequestOpcode.ATOMIC_FETCH_AND_ADD)
-
-
-@internal
-def is_answered(opcode):
-    """Whether a request ends with a response that carries data, not with an acknowledgement."""
-    return opcode == RequestOpcode.RDMA_READ or is_atomic(opcode)
-
-
-@internal
-def is_supported(q, opcode):
-    """Whether a queue pair's service has an operation (section 9.4)."""
-    if opcode in (RequestOpcode.SEND, RequestOpcode.SEND_WITH_IMM):
-        return True
-    if opcode in (RequestOpcode.RDMA_WRITE, RequestOpcode.RDMA_WRITE_WITH_IMM):
-        return q.kind != Transport.UD
-    return q.kind == Transport.RC and (
-        opcode == RequestOpcode.SEND_WITH_INV or (is_answered(opcode) and q.most_reads > 0)
-    )
-
-
-@internal
-def message_length(request):
-    """Bytes of a request's message."""
-    if request.flags & SendFlag.INLINE:
-        return int64(request.inline_length)
-    return length_of(sges_of_send(request), int64(request.sge_count))
-
-
-@internal
-def check(t, q, request):
-    """The status with which a request is refused, or SUCCESS."""
-    opcode, length = request.opcode, message_length(request)
-    if not is_supported(q, opcode) or request.sge_count > MAX_SGE:
-        return CompletionStatus.LOC_QP_OP_ERR
-    if request.flags & SendFlag.INLINE and (is_answered(opcode) or length > MAX_INLINE_DATA):
-        return CompletionStatus.LOC_QP_OP_ERR if is_answered(opcode) else CompletionStatus.LOC_LEN_ERR
-    if length > (int64(q.mtu) if q.kind == Transport.UD else MAX_MESSAGE) or (
-        is_atomic(opcode) and length != ATOMIC_BYTES
-    ):
-        return CompletionStatus.LOC_LEN_ERR
-    access = Access.LOCAL_WRITE if is_answered(opcode) else LOCAL_READ
-    if not request.flags & SendFlag.INLINE and not allows(
-        t, q, sges_of_send(request), int64(request.sge_count), access
-    ):
-        return CompletionStatus.LOC_PROT_ERR
-    return CompletionStatus.SUCCESS
+# The start of a request
 
 
 @internal
@@ -102,32 +54,60 @@ def start_request(t, q, request):
 
 
 @internal
+def check(t, q, request):
+    """The status with which a request is refused, or SUCCESS."""
+    opcode, length = request.opcode, message_length(request)
+    if not is_supported(q, opcode) or request.sge_count > MAX_SGE:
+        return CompletionStatus.LOC_QP_OP_ERR
+    if request.flags & SendFlag.INLINE and (is_answered(opcode) or length > MAX_INLINE_DATA):
+        return CompletionStatus.LOC_QP_OP_ERR if is_answered(opcode) else CompletionStatus.LOC_LEN_ERR
+    longest = int64(q.mtu) if q.kind == Transport.UD else MAX_MESSAGE
+    if length > longest or (is_atomic(opcode) and length != ATOMIC_BYTES):
+        return CompletionStatus.LOC_LEN_ERR
+    access = Access.LOCAL_WRITE if is_answered(opcode) else LOCAL_READ
+    pieces = sges_of_send(request)
+    if not request.flags & SendFlag.INLINE and not allows(t, q, pieces, int64(request.sge_count), access):
+        return CompletionStatus.LOC_PROT_ERR
+    return CompletionStatus.SUCCESS
+
+
+@internal
+def is_supported(q, opcode):
+    """Whether a queue pair's service has an operation (section 9.4)."""
+    if opcode in (RequestOpcode.SEND, RequestOpcode.SEND_WITH_IMM):
+        return True
+    if opcode in (RequestOpcode.RDMA_WRITE, RequestOpcode.RDMA_WRITE_WITH_IMM):
+        return q.kind != Transport.UD
+    is_allowed = opcode == RequestOpcode.SEND_WITH_INV or (is_answered(opcode) and q.most_reads > 0)
+    return q.kind == Transport.RC and is_allowed
+
+
+@internal
+def is_answered(opcode):
+    """Whether a request ends with a response that carries data, not with an acknowledgement."""
+    return opcode == RequestOpcode.RDMA_READ or is_atomic(opcode)
+
+
+@internal
+def is_atomic(opcode):
+    return opcode in (RequestOpcode.ATOMIC_CMP_AND_SWP, RequestOpcode.ATOMIC_FETCH_AND_ADD)
+
+
+@internal
+def message_length(request):
+    """Bytes of a request's message."""
+    if request.flags & SendFlag.INLINE:
+        return int64(request.inline_length)
+    return length_of(sges_of_send(request), int64(request.sge_count))
+
+
+@internal
 def end_psn(request):
     """The PSN behind the last one of a request."""
     return psn_after(request.first_psn, request.packets)
 
 
-@internal
-def position(t, q, psn):
-    """The next packet is the one with a PSN that was sent before, or the first unsent one."""
-    q.next_psn = psn
-    q.send_next = q.send_head
-    while q.send_next != q.send_tail:
-        request = send_row(t, send_index(t, q, q.send_next))
-        if request.packets == 0 or is_within(psn, request.first_psn, end_psn(request)):
-            return
-        q.send_next += 1
-
-
-@internal
-def go_back(t, q, limit):
-    """Send again from the oldest unacknowledged packet on. limit: PSNs that may be in flight then."""
-    q.limit = max(int64(1), int64(limit))
-    position(t, q, q.unacknowledged)
-    q.timer_runs = 0
-    q.deadline = NEVER
-    q.unasked = 0
-    make_ready(t, q)
+# Going back
 
 
 @internal
@@ -156,32 +136,29 @@ def retry_later(t, q, until):
 
 
 @internal
-def note_progress(t, q, psns):
-    """A new acknowledgement: the other side lives, and all retries are restored. psns: how many more may be in
-    flight."""
-    q.limit = min(int64(t.window), int64(q.limit) + psns)
-    q.backoff = 0
-    q.retries_left = q.retry_count
-    q.rnr_left = q.rnr_retry
-    q.went_back = 0
+def go_back(t, q, limit):
+    """Send again from the oldest unacknowledged packet on. limit: PSNs that may be in flight then."""
+    q.limit = max(int64(1), int64(limit))
+    resume_at(t, q, q.unacknowledged)
     q.timer_runs = 0
     q.deadline = NEVER
+    q.unasked = 0
+    make_ready(t, q)
 
 
 @internal
-def run_timer(t, q):
-    """Start the timer if it does not run and something is in flight."""
-    if q.timer_runs or q.timeout == ZERO or q.unacknowledged == q.end_psn:
-        return
-    q.timer_runs = 1
-    q.deadline = t.now + (q.timeout << U64(q.backoff))
-    t.next_deadline = min(t.next_deadline, q.deadline)
+def resume_at(t, q, psn):
+    """The next packet is the one with a PSN that was sent before, or the first unsent one."""
+    q.next_psn = psn
+    q.send_next = q.send_head
+    while q.send_next != q.send_tail:
+        request = send_row(t, send_index(t, q, q.send_next))
+        if request.packets == 0 or is_within(psn, request.first_psn, end_psn(request)):
+            return
+        q.send_next += 1
 
 
-@internal
-def next_deadline(q):
-    """When a queue pair next needs attention; 2^64 - 1: never."""
-    return q.not_before if q.not_before > ZERO else q.deadline
+# The timer
 
 
 @internal
@@ -197,3 +174,32 @@ def pass_time(t, q):
         q.backoff = min(int64(q.backoff) + 1, MAX_BACKOFF)
         count(t, Counter.TIMEOUTS)
         retry(t, q, 1)
+
+
+@internal
+def next_deadline(q):
+    """When a queue pair next needs attention; 2^64 - 1: never."""
+    return q.not_before if q.not_before > ZERO else q.deadline
+
+
+@internal
+def run_timer(t, q):
+    """Start the timer if it does not run and something is in flight."""
+    if q.timer_runs or q.timeout == ZERO or q.unacknowledged == q.end_psn:
+        return
+    q.timer_runs = 1
+    q.deadline = t.now + (q.timeout << U64(q.backoff))
+    t.next_deadline = min(t.next_deadline, q.deadline)
+
+
+@internal
+def note_progress(t, q, psns):
+    """A new acknowledgement: the other side lives, and all retries are restored. psns: how many more may be in
+    flight."""
+    q.limit = min(int64(t.window), int64(q.limit) + psns)
+    q.backoff = 0
+    q.retries_left = q.retry_count
+    q.rnr_left = q.rnr_retry
+    q.went_back = 0
+    q.timer_runs = 0
+    q.deadline = NEVER

@@ -31,39 +31,6 @@ DROPS[Verdict.ACCESS] = DROPS[Verdict.OPERATION] = Counter.DROP_PROTECTION
 
 
 @internal
-def on_unreliable_request(t, q, packet, data, length):
-    """A request packet of UC. A dropped message gives its request back to a shared queue."""
-    take_unreliable(t, q, packet, data, length)
-    if q.receiving != Receiving.SEND:
-        give_back(t, q)
-
-
-@internal
-def take_unreliable(t, q, packet, data, length):
-    """Perform a packet. After a lost one the rest of its message is dropped; the next message begins anew."""
-    operation, part = int64(OPERATIONS[packet.opcode]), int64(PARTS[packet.opcode])
-    begins = part in (Part.FIRST, Part.ONLY)
-    if begins:
-        q.receiving = Receiving.NOTHING
-    elif packet.psn != q.expected or q.receiving != (
-        Receiving.SEND if operation == Operation.SEND else Receiving.WRITE
-    ):
-        q.receiving = Receiving.NOTHING
-        count(t, Counter.DROP_OPCODE_SEQUENCE)
-        return
-    q.expected = psn_after(packet.psn, 1)
-    if operation == Operation.SEND:
-        verdict = on_send(t, q, packet, part, data, length)
-    elif not int64(q.access) & Access.REMOTE_WRITE:
-        verdict = Verdict.ACCESS
-    else:
-        verdict = on_write(t, q, packet, part, data, length)
-    if verdict != Verdict.ACCEPTED:
-        q.receiving = Receiving.NOTHING
-        count(t, int64(DROPS[verdict]))
-
-
-@internal
 def on_request(t, q, packet, data, length):
     """A request packet of RC."""
     ahead = psn_difference(packet.psn, q.expected)
@@ -76,18 +43,6 @@ def on_request(t, q, packet, data, length):
         repeat(t, q, packet, -ahead)
     else:
         take_expected(t, q, packet, data, length)
-
-
-@internal
-def on_gap(t, q, packet):
-    """A packet before this one is missing: ask for it, once (section 9.7.5.2)."""
-    count(t, Counter.DROP_SEQUENCE)
-    behind = psn_after(packet.psn, 1)
-    if not q.gap_reported or psn_difference(behind, q.gap_end) > 0:
-        q.gap_end = behind
-    if not q.gap_reported:
-        q.gap_reported = 1
-        schedule_nak(t, q, Due.NEGATIVE, SEQUENCE_ERROR, q.expected)
 
 
 @internal
@@ -110,6 +65,25 @@ def take_expected(t, q, packet, data, length):
 
 
 @internal
+def carry_out(t, q, packet, data, length):
+    """Perform the expected packet; returns a Verdict."""
+    operation, part = int64(OPERATIONS[packet.opcode]), int64(PARTS[packet.opcode])
+    if operation == Operation.SEND:
+        return on_send(t, q, packet, part, data, length)
+    if operation == Operation.WRITE:
+        return on_write(t, q, packet, part, data, length)
+    if operation == Operation.READ_REQUEST:
+        return on_read(t, q, packet, length)
+    return on_atomic(t, q, packet, operation, length)
+
+
+@internal
+def psns_of(q, packet):
+    """PSNs of a request packet: of a READ those of all packets of its response."""
+    return packets_of(packet.dlen, q.mtu) if int64(OPERATIONS[packet.opcode]) == Operation.READ_REQUEST else 1
+
+
+@internal
 def is_answered(packet):
     """Whether a response answers a request packet, not an acknowledgement."""
     operation = int64(OPERATIONS[packet.opcode])
@@ -128,22 +102,15 @@ def note_answered(q, packet, psns):
 
 
 @internal
-def psns_of(q, packet):
-    """PSNs of a request packet: of a READ those of all packets of its response."""
-    return packets_of(packet.dlen, q.mtu) if int64(OPERATIONS[packet.opcode]) == Operation.READ_REQUEST else 1
-
-
-@internal
-def carry_out(t, q, packet, data, length):
-    """Perform the expected packet; returns a Verdict."""
-    operation, part = int64(OPERATIONS[packet.opcode]), int64(PARTS[packet.opcode])
-    if operation == Operation.SEND:
-        return on_send(t, q, packet, part, data, length)
-    if operation == Operation.WRITE:
-        return on_write(t, q, packet, part, data, length)
-    if operation == Operation.READ_REQUEST:
-        return on_read(t, q, packet, length)
-    return on_atomic(t, q, packet, operation, length)
+def on_gap(t, q, packet):
+    """A packet before this one is missing: ask for it, once (section 9.7.5.2)."""
+    count(t, Counter.DROP_SEQUENCE)
+    behind = psn_after(packet.psn, 1)
+    if not q.gap_reported or psn_difference(behind, q.gap_end) > 0:
+        q.gap_end = behind
+    if not q.gap_reported:
+        q.gap_reported = 1
+        schedule_nak(t, q, Due.NEGATIVE, SEQUENCE_ERROR, q.expected)
 
 
 @internal
@@ -158,3 +125,34 @@ def repeat(t, q, packet, behind):
         repeat_read(t, q, packet, behind)
     else:
         repeat_atomic(t, q, packet)
+
+
+@internal
+def on_unreliable_request(t, q, packet, data, length):
+    """A request packet of UC. A dropped message gives its request back to a shared queue."""
+    take_unreliable(t, q, packet, data, length)
+    if q.receiving != Receiving.SEND:
+        give_back(t, q)
+
+
+@internal
+def take_unreliable(t, q, packet, data, length):
+    """Perform a packet. After a lost one the rest of its message is dropped; the next message begins anew."""
+    operation, part = int64(OPERATIONS[packet.opcode]), int64(PARTS[packet.opcode])
+    under_way = Receiving.SEND if operation == Operation.SEND else Receiving.WRITE
+    if part in (Part.FIRST, Part.ONLY):
+        q.receiving = Receiving.NOTHING
+    elif packet.psn != q.expected or q.receiving != under_way:
+        q.receiving = Receiving.NOTHING
+        count(t, Counter.DROP_OPCODE_SEQUENCE)
+        return
+    q.expected = psn_after(packet.psn, 1)
+    if operation == Operation.SEND:
+        verdict = on_send(t, q, packet, part, data, length)
+    elif not int64(q.access) & Access.REMOTE_WRITE:
+        verdict = Verdict.ACCESS
+    else:
+        verdict = on_write(t, q, packet, part, data, length)
+    if verdict != Verdict.ACCEPTED:
+        q.receiving = Receiving.NOTHING
+        count(t, int64(DROPS[verdict]))

@@ -8,7 +8,7 @@ from numba import int64
 
 from fanin_nic.native.compiled import internal
 from fanin_nic.transport.memory import find_region, process_of, translate
-from fanin_nic.transport.output import OUTGOING, add_piece, has_room, new_packet, send, start
+from fanin_nic.transport.output import OUTGOING, add_piece, has_room, new_packet, send_bare, start_packet
 from fanin_nic.transport.queue_pairs import fail_queue_pair
 from fanin_nic.transport.records.accessors import (
     U64,
@@ -103,7 +103,7 @@ def send_original(t, q, response):
     packet = packet_at(t, OUTGOING)
     packet.syndrome = POSITIVE
     packet.msn = response.msn
-    index = start(t, q, q.destination, 0)
+    index = start_packet(t, q, q.destination, 0)
     action_at(t, U64(index)).header_length -= ATOMIC_BYTES
     add_piece(t, index, 0, response.address, ATOMIC_BYTES)
 
@@ -127,7 +127,7 @@ def send_data(t, q, response):
     packet = packet_at(t, OUTGOING)
     packet.syndrome = POSITIVE
     packet.msn = response.msn
-    index = start(t, q, q.destination, length)
+    index = start_packet(t, q, q.destination, length)
     if length:
         add_piece(t, index, process_of(t, found), translate(t, found, address), length)
     return True
@@ -155,7 +155,7 @@ def send_acknowledgement(t, q):
     packet = packet_at(t, OUTGOING)
     packet.syndrome = POSITIVE if due == Due.ACK else q.due_syndrome
     packet.msn = msn
-    send(t, q)
+    send_bare(t, q)
     q.due = Due.NOTHING
     if due == Due.ACK:
         count(t, Counter.ACKS_SENT)
