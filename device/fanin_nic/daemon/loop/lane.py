@@ -129,9 +129,8 @@ def turn(lane, now):
         work += count_stage(lane, events.serve(lane.engine, SEGMENTS_PER_TURN, now), Stage.READ_AND_REDUCE)
     work += perform_actions(lane, e, now)
     if now >= e.next_deadline:
-        if (
-            now - e.next_deadline > e.keepalive
-        ):  # the device was stopped or short of CPU: its neighbours were not silent
+        # The device was stopped or short of CPU: its neighbours were not silent.
+        if now - e.next_deadline > e.keepalive:
             events.note_stall(lane.engine, now - e.next_deadline, now)
         events.tick(lane.engine, now)
         lap(lane.profile, Stage.TIMERS)
