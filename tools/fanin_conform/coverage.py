@@ -12,15 +12,8 @@ from fanin_conform.script import SCRIPTS
 from fanin_wire.clauses import UnknownClause, clauses
 
 assert scripts  # importing fills SCRIPTS
-EVERY_PACKET = (
-    "2-5",
-    "2-11",
-    "2-13",
-    "2-14",
-    "2.2-1",
-    "3-1",
-    "4-2",
-)  # what the tester checks of each packet that comes
+# What the tester checks of each packet that comes.
+EVERY_PACKET = ("2-5", "2-11", "2-13", "2-14", "2.2-1", "3-1", "4-2")
 NO_SCRIPT = "no script yet"
 HOST = "no script: hosts keep it before a request is posted; packets do not show it"
 INSIDE = "no script: an estimate inside the device, of which packets show the effect only"

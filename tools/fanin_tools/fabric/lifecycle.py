@@ -89,10 +89,8 @@ def release(name: str, leaseholder: ProcessIdentity) -> bool:
     folder = FabricState(name)
     with state.locked():
         leaseholders = folder.leaseholders
-        if (
-            leaseholders is None or leaseholder not in leaseholders
-        ):  # it stays up without leases, or another fabric has its name
-            return False
+        if leaseholders is None or leaseholder not in leaseholders:
+            return False  # it stays up without leases, or another fabric has its name
         leaseholders.remove(leaseholder)
         left = [other for other in leaseholders if other.alive]
         if left:

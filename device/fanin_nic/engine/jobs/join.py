@@ -4,7 +4,16 @@ from numba import int64
 
 from fanin_nic.engine.jobs.abort import gives_way_to, remember_refusal
 from fanin_nic.engine.jobs.config import forwards_config, reset_keepalive_timers
-from fanin_nic.engine.jobs.lease import SHARED, find_job, is_remote_tombstone, new_job, release, set_buffers, take_lease
+from fanin_nic.engine.jobs.lease import (
+    FIXED_START,
+    SHARED,
+    find_job,
+    is_remote_tombstone,
+    new_job,
+    release,
+    set_buffers,
+    take_lease,
+)
 from fanin_nic.engine.jobs.membership import member_window, notify_pending, progress_join
 from fanin_nic.engine.output import notice
 from fanin_nic.engine.records.accessors import (
@@ -25,7 +34,6 @@ from fanin_nic.native.memory import count_bits, lowest_bit, record_at
 from fanin_wire.abi import LOCAL_CHUNK, MAX_HOPS, MIN_WQE_CHUNK, JobFlag, MessageType, Route, Status
 
 KNOWN_FLAGS = int(JobFlag.WIDE | JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE | JobFlag.FIXED_START)
-FIXED_START = int(JobFlag.FIXED_START | JobFlag.REPRODUCIBLE_SHAPE)
 MIN_SLOTS = 4
 
 join_event = record_at(JOIN_EVENT)
