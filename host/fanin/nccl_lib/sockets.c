@@ -256,7 +256,8 @@ static int is_known(const struct listener *listener, int descriptor)
         return 0;
     if (length > 0 && length < (ssize_t)sizeof said)
         return 0;
-    return length == (ssize_t)sizeof said && !memcmp(said.magic, MAGIC, sizeof MAGIC) && said.nonce == listener->nonce &&
+    return length == (ssize_t)sizeof said && !memcmp(said.magic, MAGIC, sizeof MAGIC) &&
+                   said.nonce == listener->nonce &&
                    recv(descriptor, &said, sizeof said, 0) == (ssize_t)sizeof said
                ? 1
                : -1;

@@ -269,7 +269,8 @@ static int look(struct fanin_context *context, const struct fanin_ring *ring, ui
         credit = credit < MAX_POLL_CREDIT ? credit + 1 : MAX_POLL_CREDIT;
     else
         credit = credit > POLL_MISS_COST ? credit - POLL_MISS_COST : 0;
-    __atomic_store_n(&context->poll_credit, found && credit < POLL_MISS_COST ? POLL_MISS_COST : credit, __ATOMIC_RELAXED);
+    __atomic_store_n(&context->poll_credit, found && credit < POLL_MISS_COST ? POLL_MISS_COST : credit,
+                     __ATOMIC_RELAXED);
     return found;
 }
 
