@@ -86,9 +86,9 @@ def test_requests_not_yet_fetched_are_flushed(running: Running, end: str) -> Non
         assert [(each.wr_id, each.status) for each in first.completions()] == [(n, FLUSHED) for n in range(MANY)]
 
 
-@pytest.mark.parametrize("flags", [0, int(WqeFlag["FENCE"] | WqeFlag["SIGNALED"])], ids=["silent", "fenced"])
-def test_silent_and_fenced_requests_are_flushed(running: Running, flags: int) -> None:
-    """A silent request reports its failure; a fenced one has not been started."""
+@pytest.mark.parametrize("flags", [0, int(WqeFlag["FENCE"] | WqeFlag["SIGNALED"])], ids=["unsignaled", "fenced"])
+def test_unsignaled_and_fenced_requests_are_flushed(running: Running, flags: int) -> None:
+    """An unsignaled request reports its failure; a fenced one has not been started."""
     with joined(running, "local") as (first, _):
         first.post(np.ones(1000, np.float32), FEW, flags)
         first.qp.leave()

@@ -60,7 +60,7 @@ def test_overrun_of_a_completion_queue(joined, pd, make_job, device):
 
 
 def test_silent_requests_fill_no_queue(joined):
-    """Not signalled, they complete silently; a failed one has a completion."""
+    """Not signaled, they complete silently; a failed one has a completion."""
     qp, cq = joined
     memory = np.ones(1, "f4")
     silent = request_over(memory.ctypes.data, memory.ctypes.data, 4, flags=0)

@@ -76,7 +76,7 @@ def test_a_request_out_of_step_is_out_of_step_for_the_lanes(make_rig):
     assert [int(rig.parts(lane)[0]["seg"]) for lane in (0, 1)] == [1, 1]
 
 
-def test_every_part_is_signalled_and_numbered(make_rig):
+def test_every_part_is_signaled_and_numbered(make_rig):
     rig = make_rig(2)
     rig.post(LONG, flags=0, wr_id=1 << 60)
     rig.post(LONG, flags=int(WqeFlag["ADDRESS_LIST"]), wr_id=1 << 60)

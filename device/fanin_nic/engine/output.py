@@ -342,7 +342,7 @@ def flush(e, queue_index, status, missing_kind, missing, budget):
 
 @internal_for(ENGINE, int64, REQUEST_SCALARS, int64, int64, uint64)
 def complete_request(e, queue_index, request, status, missing_kind, missing):
-    """A request that is not signalled has a completion only if it failed."""
+    """A request that is not signaled has a completion only if it failed."""
     if status == 0 and not request.signaled:
         return
     queue = queue_at(e, queue_index)

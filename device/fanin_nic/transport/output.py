@@ -103,7 +103,7 @@ def add_piece(t, index, process, address, length):
 
 @internal
 def complete_send(t, q, request, status):
-    """A request that is not signalled has a completion only if it failed."""
+    """A request that is not signaled has a completion only if it failed."""
     if status == 0 and not q.all_signaled and not request.flags & SendFlag.SIGNALED:
         return
     action = action_at(t, U64(append(t, ActionKind.COMPLETE)))

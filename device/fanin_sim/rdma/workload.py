@@ -218,7 +218,7 @@ def fill_read_areas(w, side, generation):
 
 @internal
 def make_wrong(w):
-    """Make the wrong request of a schedule, if it has one. It is signalled, and so are those behind it."""
+    """Make the wrong request of a schedule, if it has one. It is signaled, and so are those behind it."""
     if w.wrong_side < 0 or side_row(w.sides, w.wrong_side).kind != Transport.RC:
         return
     side, generation = w.wrong_side, w.wrong_generation

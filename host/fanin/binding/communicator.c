@@ -132,7 +132,7 @@ static int take_outcome(struct inflight *inflight)
     return 1;
 }
 
-/* Settle all requests of a job that has been left. Restarts each time, since take_outcome may run any code. */
+/* Take the outcomes of the requests of a job that has been left. Restarts each time: take_outcome may run any code. */
 static void take_outcomes(struct communicator *self)
 {
     struct inflight *each = self->requests;

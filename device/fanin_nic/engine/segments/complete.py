@@ -412,7 +412,7 @@ def arrival_limit(job):
 @internal
 def fail_write(e, index, end):
     """The DMA_WRITE `index` of the table of `end` actions failed, and so does its request. If the request is complete
-    already, its completion is later in the table, unless it is not signalled."""
+    already, its completion is later in the table, unless it is not signaled."""
     write = action_at(e, index)
     counter = find_request(e, write.queue, write.position)
     if counter:
@@ -436,7 +436,7 @@ def is_completion_of(action, write):
 
 @internal
 def complete_unsignaled(e, write):
-    """The completion of a request that is not signalled and has failed."""
+    """The completion of a request that is not signaled and has failed."""
     action = action_at(e, append(e, ActionKind.COMPLETE))
     queue = queue_at(e, write.queue)
     action.queue = write.queue

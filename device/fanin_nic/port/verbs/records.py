@@ -74,7 +74,7 @@ VERBS = np.dtype(
         ("received", "u4"),  # completions of the last call, whose buffers are to be posted again
         ("waiting", "u4"),  # completions found by `longest_sleep`, for the next call
         ("asked_event", "u4"),  # 1: an event was asked for since the channel was emptied
-        ("broken", "u4"),  # 1: the queue pair has failed; compiled code leaves it alone until it is mended
+        ("broken", "u4"),  # 1: the queue pair has failed; compiled code leaves it alone until it is recovered
         ("status", "u4"),  # of the failed completion, or errno of the failed call
         ("wanted", "u4"),  # 1: some destination is wanted; the resolver was woken
         ("wake_fd", "i4"),  # an eventfd that wakes the resolver

@@ -89,8 +89,8 @@ def on_send(t, q, packet, part, data, length):
     if U64(total) > request.length or total > MAX_MESSAGE:
         reject_message(t, q, packet, CompletionStatus.LOC_LEN_ERR)
         return Verdict.INVALID
-    pieces = sges_of_receive(request)
-    if not scatter(t, q, pieces, int64(request.sge_count), int64(q.message_length), data, length):
+    sges = sges_of_receive(request)
+    if not scatter(t, q, sges, int64(request.sge_count), int64(q.message_length), data, length):
         reject_message(t, q, packet, CompletionStatus.LOC_PROT_ERR)
         return Verdict.OPERATION
     q.message_length = total
