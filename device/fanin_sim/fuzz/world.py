@@ -183,11 +183,8 @@ class World(Tables):
 
     def _fill_message(self, row: np.void, message: PostedMessage) -> None:
         self._kept += [message.wqe, message.result, message.reference, message.shared]
-        row["wqe"], row["length"], row["is_unsignaled"] = (
-            message.wqe.ctypes.data,
-            message.result.nbytes,
-            message.is_unsignaled,
-        )
+        row["wqe"], row["length"] = message.wqe.ctypes.data, message.result.nbytes
+        row["is_unsignaled"] = message.is_unsignaled
         row["result"] = message.result.ctypes.data
         row["wanted_blocks"] = message.wqe["address"]["destination_blocks"].item()
         row["reference"] = message.reference.ctypes.data if message.reference.size else 0
