@@ -23,7 +23,7 @@ from fanin_nic.engine.records.accessors import (
     slot_index,
 )
 from fanin_nic.engine.records.tables import CHILD, MAX_CHILDREN, Counter, JobState
-from fanin_nic.engine.records.trace import NODE_IN, trace
+from fanin_nic.engine.records.trace import trace
 from fanin_nic.engine.slots import (
     CLASS_MASK,
     CLASS_SHIFT,
@@ -41,6 +41,7 @@ from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import address_of, call_kernel, copy, load_be16, load_be32, load_u8
 from fanin_wire.abi import ContributorClass
 from fanin_wire.fields import BTH, CETH, TRANSPORT_SIZE, Flag, Opcode
+from fanin_wire.tap import Step
 
 CLASS_ALL = int(ContributorClass.ALL) << CLASS_SHIFT
 COMPARED_FLAGS = CLASS_MASK << CLASS_SHIFT | int(Flag.HAS_DATA | Flag.WIDE)
@@ -151,6 +152,6 @@ def add_contributor(e, job, slot, address, bit):
         slot.wants |= bit_of(bit)
     note_group(job, slot, flags, bit)
     slot.node_missing &= ~bit_of(bit)
-    trace(e, job, slot, NODE_IN, bit)
+    trace(e, job, slot, Step.NODE_IN, bit)
     if slot.node_missing | slot.rank_missing == ZERO or job.node_left | job.rank_left != ZERO:
         proceed(e, job, slot)

@@ -42,7 +42,7 @@ from fanin_nic.engine.records.accessors import (
 )
 from fanin_nic.engine.records.actions import ActionKind
 from fanin_nic.engine.records.tables import Ahead, Sent, SlotState, Upward
-from fanin_nic.engine.records.trace import COMPLETE, WRITTEN, trace
+from fanin_nic.engine.records.trace import trace
 from fanin_nic.engine.segments.rto import start_timer
 from fanin_nic.engine.slots import (
     contributor_class,
@@ -59,6 +59,7 @@ from fanin_wire import abi
 from fanin_wire.abi import ContributorClass, Route, Status, WqeOpcode
 from fanin_wire.fields import Flag
 from fanin_wire.limits import MAX_AHEAD
+from fanin_wire.tap import Step
 
 MAX_AHEAD_BYTES = U64(MAX_AHEAD)
 MAX_ARRIVAL, MAX_ARRIVAL_OVER_NETWORK = U64(abi.MAX_ARRIVAL), U64(MAX_AHEAD)
@@ -81,7 +82,7 @@ def advance_segment(e, job, slot):
 @internal
 def complete(e, job, slot):
     """Both completion bitmaps of a slot are empty."""
-    trace(e, job, slot, COMPLETE, 0)
+    trace(e, job, slot, Step.COMPLETE, 0)
     if not slot.status:
         fold_rest(e, job, slot)
     if job.route == Route.RING and slot.nodes & ~bit_of(job.node_index) != ZERO:
@@ -294,7 +295,7 @@ def deliver_to_queue(e, job, slot, queue_index, payload, flags):
     if readable and not write_result(e, queue_index, request, slot, payload):
         abort(e, job, Status.OP_MISMATCH, 0, U64(queue_at(e, queue_index).rank_bitmap))
         return False
-    trace(e, job, slot, WRITTEN, lowest_bit(U64(queue_at(e, queue_index).rank_bitmap)))
+    trace(e, job, slot, Step.WRITTEN, lowest_bit(U64(queue_at(e, queue_index).rank_bitmap)))
     request.status = max(request.status, max(slot.status, request.poison))
     request.done += 1
     retire(e, queue_index)
