@@ -43,10 +43,10 @@ from fanin_wire.abi import ContributorClass
 from fanin_wire.fields import BTH, CETH, TRANSPORT_SIZE, Flag, Opcode
 from fanin_wire.tap import Step
 
-CLASS_ALL = int(ContributorClass.ALL) << CLASS_SHIFT
+CLASS_ALL = ContributorClass.ALL << CLASS_SHIFT
 COMPARED_FLAGS = CLASS_MASK << CLASS_SHIFT | int(Flag.HAS_DATA | Flag.WIDE)
 PREDICTED_FLAGS = CLASS_ALL | int(Flag.HAS_DATA)  # of COMPARED_FLAGS
-RX_CONTRIBUTION = int(Counter.RX_FIRST) + (int(Opcode.CONTRIBUTION) & 15)
+RX_CONTRIBUTION = Counter.RX_FIRST + (Opcode.CONTRIBUTION & 15)
 PREDICTED_HEADER = U64(CHILD.fields["predicted_header"][1])  # type: ignore[index]
 HEADERS_SIZE = U64(TRANSPORT_SIZE)
 HEADER_MASK = mask_without(("psn", "position", "mid", "sid", "seg", "segment_index"))

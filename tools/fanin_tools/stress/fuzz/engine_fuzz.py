@@ -108,7 +108,7 @@ class EngineFuzzer:
         self._tally.work[Work.PACKETS] += 1
         if verdict > 0:
             self._tally.drops[Counter(verdict).name.lower()] += 1
-        elif verdict == packet_oracle.TAKEN:
+        elif verdict == packet_oracle.Verdict.TAKEN:
             self._tally.work[Work.ACCEPTED] += 1
         else:
             self._tally.find(Category.OTHER, f"{self._describe(length, source)}: {packet_oracle.Verdict(verdict).name}")
