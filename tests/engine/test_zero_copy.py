@@ -127,7 +127,7 @@ def test_nothing_is_read_any_more_when_the_job_has_ended() -> None:
     """The memory may be gone then."""
     rig = NicRig()
     rig.post(message())
-    rig.engine.fail(0, Status["LOCAL_PROTECTION_ERROR"], rig.now)
+    rig.engine.fail(0, Status.LOCAL_PROTECTION_ERROR, rig.now)
     rig.settle()
     for event in (Opcode.NEED, Opcode.WAIT):
         rig.receive(event, PARENT, **place(0))

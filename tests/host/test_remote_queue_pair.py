@@ -26,7 +26,7 @@ from fanin_wire.abi import MARKER, Access, Status
 
 FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)
 KEPT, TAKEN_BACK = 0x10000, 0x20000  # where two regions of the client begin
-PENDING, LOCAL_PROTECTION_ERROR = int(Status["PENDING"]), int(Status["LOCAL_PROTECTION_ERROR"])
+PENDING, LOCAL_PROTECTION_ERROR = int(Status.PENDING), int(Status.LOCAL_PROTECTION_ERROR)
 
 action_at = record_at(ACTION)
 
@@ -65,7 +65,7 @@ class Client:
         self._completed: list[int] = []
         self._kept = [FUNCTION(self._post), FUNCTION(self._poll)]
         self._regions = np.zeros(2, REMOTE_REGION)
-        self._regions[:] = [(start, READ_BYTES, 1, int(Access["READ"])) for start in (KEPT, TAKEN_BACK)]
+        self._regions[:] = [(start, READ_BYTES, 1, int(Access.READ)) for start in (KEPT, TAKEN_BACK)]
         self._tables = [np.zeros(count, ACTION) for count in (READ_SLOTS, MAX_WAITING_READS)]
         self._record = np.zeros(1, REMOTE)
         members = {

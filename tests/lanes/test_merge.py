@@ -9,7 +9,7 @@ from fanin_wire.abi import Status
 from tests.lanes.rig import CHUNK, QP, QUEUE, Rig
 
 LONG = 40 * CHUNK  # for two lanes
-LOST, ABORTED = int(Status["PEER_LOST"]), int(Status["ABORTED"])
+LOST, ABORTED = int(Status.PEER_LOST), int(Status.ABORTED)
 
 
 def test_complete_when_all_lanes_are(make_rig):

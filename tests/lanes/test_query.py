@@ -9,8 +9,8 @@ from fanin_wire.abi import Status, WqeFlag, WqeOpcode
 from tests.lanes.rig import CHUNK, QP, QUEUE, Rig
 
 LONG = 40 * CHUNK  # for two lanes: 20 segments each
-PENDING, SUCCESS, NOT_CONFIGURED = int(Status["PENDING"]), int(Status["SUCCESS"]), int(Status["NOT_CONFIGURED"])
-QUERY = int(WqeOpcode["QUERY"])
+PENDING, SUCCESS, NOT_CONFIGURED = int(Status.PENDING), int(Status.SUCCESS), int(Status.NOT_CONFIGURED)
+QUERY = int(WqeOpcode.QUERY)
 
 
 def answer(rig: Rig, lane: int, query: np.void, done: int = 0, **members: int) -> None:
@@ -59,7 +59,7 @@ def test_an_answer_overtakes_requests(make_rig):
 def test_an_answer_overtakes_fenced_requests(make_rig):
     rig = make_rig(2)
     rig.post(4, mid=1)
-    rig.post(LONG, mid=2, flags=int(WqeFlag["FENCE"] | WqeFlag["SIGNALED"]))
+    rig.post(LONG, mid=2, flags=int(WqeFlag.FENCE | WqeFlag.SIGNALED))
     rig.query(2)
     for lane in (0, 1):
         answer(rig, lane, rig.parts(lane)[-1])

@@ -15,7 +15,7 @@ from tests.lanes.rig import CHUNK, QUEUE, Rig
 
 SEGMENTS_OF_A_LANE = 16
 LONG = 40 * CHUNK  # for two lanes
-FENCE = int(WqeFlag["FENCE"])
+FENCE = int(WqeFlag.FENCE)
 CUT = {"sid", "segments", "seg", "wr_id", "flags"}  # members that differ between a part and its request
 
 
@@ -79,12 +79,12 @@ def test_a_request_out_of_step_is_out_of_step_for_the_lanes(make_rig):
 def test_every_part_is_signaled_and_numbered(make_rig):
     rig = make_rig(2)
     rig.post(LONG, flags=0, wr_id=1 << 60)
-    rig.post(LONG, flags=int(WqeFlag["ADDRESS_LIST"]), wr_id=1 << 60)
+    rig.post(LONG, flags=int(WqeFlag.ADDRESS_LIST), wr_id=1 << 60)
     for lane in (0, 1):
         parts = rig.parts(lane)
         assert list(parts["wr_id"]) == [0, 1]
-        assert list(parts["flags"] & WqeFlag["SIGNALED"]) == [1, 1]
-        assert parts["flags"][1] & WqeFlag["ADDRESS_LIST"]
+        assert list(parts["flags"] & WqeFlag.SIGNALED) == [1, 1]
+        assert parts["flags"][1] & WqeFlag.ADDRESS_LIST
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_without_a_job_everything_goes_to_lane_0(make_rig):
 
 def test_a_barrier_is_one_position_of_lane_0(make_rig):
     rig = make_rig(2)
-    rig.post(0, segments=1, contributors=int(ContributorClass["NONE"]))
+    rig.post(0, segments=1, contributors=int(ContributorClass.NONE))
     assert len(rig.parts(0)) == 1
     rig.post(LONG)
     assert [int(rig.parts(lane)[0]["seg"]) for lane in (0, 1)] == [1, 0]

@@ -116,7 +116,7 @@ def test_shares_of_ordinary_traffic(what: str) -> None:
             return host.register(client, OrdinaryRegion(0, 1, 0, 0, 0))
         if what == "shared queues":
             return host.create_shared(client, 0, 4096)
-        return host.create(client, OrdinaryQueuePair(Service["RC"], 0, 0, 0, False, 4096, 4096))[0]
+        return host.create(client, OrdinaryQueuePair(Service.RC, 0, 0, 0, False, 4096, 4096))[0]
 
     taken = [take(0) for _ in range(6)]
     with pytest.raises(NoResources, match=f"{what} of ordinary traffic: .* 2 are left for the others"):
@@ -142,7 +142,7 @@ def test_five_greedy_clients_of_ordinary_traffic(what: str) -> None:
             return host.register(client, OrdinaryRegion(0, 1, 0, 0, 0))
         if what == "shared queues":
             return host.create_shared(client, 0, 4096)
-        return host.create(client, OrdinaryQueuePair(Service["RC"], 0, 0, 0, False, 4096, 4096))[0]
+        return host.create(client, OrdinaryQueuePair(Service.RC, 0, 0, 0, False, 4096, 4096))[0]
 
     def take_all(client: int) -> list[int]:
         taken = []

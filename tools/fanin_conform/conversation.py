@@ -176,10 +176,10 @@ class Play:
         wants = WANTS if random.Random(position * 64 + bit).random() < 0.8 else 0
         names |= {"op": int(operation.code), "dtype": int(datatype.code), "flags": kind | wants}
         if kind != ALL:
-            names["op"] = int(Op["NONE"])
+            names["op"] = int(Op.NONE)
         brings = kind == ALL or (kind == ONE and bit == root)
         if (position, bit) in self.poisoned:
-            job.contribute(bit, position, None, **names, status=int(Status["LOCAL_PROTECTION_ERROR"]))
+            job.contribute(bit, position, None, **names, status=int(Status.LOCAL_PROTECTION_ERROR))
         elif brings:
             data = np.random.default_rng([self.conversation.seed, position, bit])
             if kind == ALL and operation.widens(datatype) and self.conversation.flags & 1:

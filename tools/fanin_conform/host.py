@@ -38,7 +38,7 @@ ALL, ONE, NONE = (int(ContributorClass[name]) << fields.CLASS_SHIFT for name in 
 CLASSES = {"ALL": ALL, "ONE": ONE, "NONE": NONE}
 WANTS, DATA, AHEAD, WIDE = int(Flag.WANTS_RESULT), int(Flag.HAS_DATA), int(Flag.AHEAD), int(Flag.WIDE)
 DIGEST = (1, 2)
-CONFIG_FLAGS = int(JobFlag["WIDE"] | JobFlag["REPRODUCIBLE_RUN"] | JobFlag["REPRODUCIBLE_SHAPE"])
+CONFIG_FLAGS = int(JobFlag.WIDE | JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE)
 NOBODY: Blocks = (0, 0)
 MID_BITS, SID_BITS = 16, 16
 
@@ -251,7 +251,7 @@ class NicJob:
 
     def described(self, data: np.ndarray | bytes | None, ranks: int) -> dict[str, Any]:
         """Operation, type, flags and contributions of a segment: SUM of class ALL."""
-        values: dict[str, Any] = {"op": int(Op["SUM"]), "flags": ALL}
+        values: dict[str, Any] = {"op": int(Op.SUM), "flags": ALL}
         if data is not None:
             values |= {"flags": ALL | DATA, "contributions": ranks}
         if isinstance(data, np.ndarray):
@@ -353,7 +353,7 @@ class NicTree(NicJob):
         """The parent ends the job, and answers the NIC's LEAVE."""
         self.close_host()
         self.down(Opcode.LEAVE_ACK)
-        self.down(Opcode.ABORT, status=int(Status["ABORTED"]))
+        self.down(Opcode.ABORT, status=int(Status.ABORTED))
         self.drain()
         self.down(Opcode.LEAVE_ACK)
 
@@ -382,13 +382,13 @@ class NicRing(NicJob):
         self.before, self.after = (index - 1) % nodes, (index + 1) % nodes
         self.up_bit = 3
         self.config: Dissected | None = None
-        flags |= int(JobFlag["FIXED_START"]) if below else 0
+        flags |= int(JobFlag.FIXED_START) if below else 0
         super().__init__(tester, ranks, flags=flags, **given)
 
     @property
     def is_fixed(self) -> bool:
         """Whether every position starts at node 0."""
-        return bool(self.flags & int(JobFlag["FIXED_START"] | JobFlag["REPRODUCIBLE_SHAPE"]))
+        return bool(self.flags & int(JobFlag.FIXED_START | JobFlag.REPRODUCIBLE_SHAPE))
 
     @property
     def is_last(self) -> bool:
@@ -421,7 +421,7 @@ class NicRing(NicJob):
 
         hop = [HOP(address=f"::ffff:{self.tester.target.address}", bit=self.before, mask=1 << self.before)]
         values: dict[str, Any] = {"boot_id": 55, "digest_high": DIGEST[0], "digest_low": DIGEST[1]}
-        values |= {"slots": self.slots, "window": self.slots // 2, "chunk": self.chunk, "route": int(Route["RING"])}
+        values |= {"slots": self.slots, "window": self.slots // 2, "chunk": self.chunk, "route": int(Route.RING)}
         values |= {"flags": self.flags & CONFIG_FLAGS, "hop": hop} | changes
         ceth = values.pop("ceth", {})
         sender = values.pop("sender", self.previous)
@@ -517,7 +517,7 @@ class NicRing(NicJob):
         self.close_host()
         self.from_previous(Opcode.LEAVE)
         self.from_next(Opcode.LEAVE_ACK, source=self.index)
-        self.from_next(Opcode.ABORT, status=int(Status["ABORTED"]))
+        self.from_next(Opcode.ABORT, status=int(Status.ABORTED))
         self.drain()
         self.from_previous(Opcode.LEAVE)
         self.from_next(Opcode.LEAVE_ACK, source=self.index)

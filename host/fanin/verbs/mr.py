@@ -15,7 +15,7 @@ from fanin.verbs.resource import Resource, columns
 from fanin_wire.abi import Access
 from fanin_wire.verbs import Access as Rights
 
-READ_WRITE = int(Access["READ"] | Access["WRITE"])
+READ_WRITE = int(Access.READ | Access.WRITE)
 MAX_LENGTH = 1 << 62  # bytes; more than any machine has
 LARGER_LIMIT = "Raise the limit of this process, or ask for less memory."
 LESS_MEMORY = "Ask for less memory, or drop arrays and tensors that are not needed."
@@ -142,7 +142,7 @@ def _rights(access: int | None) -> int:
     given = int(Rights.LOCAL_WRITE) if access is None else access
     if unknown := given & ~int(sum(Rights)):
         raise InvalidRequest(f"access flags {unknown:#x} of a memory region are not known", remedy="Use IBV_ACCESS_...")
-    return int(Access["READ"]) | given
+    return int(Access.READ) | given
 
 
 class Mapping:

@@ -103,7 +103,7 @@ def an_abort_in_one_lane(tester: Tester) -> None:
     data = numbers(segments)
     job.post(0, data)
     job.expect_lanes(*contributions(job, data, segments, 0, [0] * job.lanes))
-    lost = int(Status["PEER_LOST"])
+    lost = int(Status.PEER_LOST)
     job.down_lane(job.lanes - 1, Opcode.ABORT, status=lost, seg=1, node_bitmap=0b1)
     job.done(0, status="PEER_LOST", missing=1, missing_kind=1, clause="6.1-17")
     seen = [packet for _, packet in tester.everything(job.lanes)]

@@ -94,7 +94,7 @@ class HostPort:
         for region in regions[(regions["client"] == client + 1) & (regions["lkey"] == lkey)]:
             for queue in np.flatnonzero((self._queues["active"] == 1) & (self._queues["client"] == client)):
                 if self._uses(int(queue), region):
-                    self.fail(int(queue), abi.Status["LOCAL_PROTECTION_ERROR"])
+                    self.fail(int(queue), abi.Status.LOCAL_PROTECTION_ERROR)
         events.remove_region(self.engine.base, client, lkey)
 
     def _uses(self, queue: int, region: np.void) -> bool:
