@@ -21,7 +21,7 @@ from fanin_wire import abi
 from fanin_wire.abi import Access, MessageType, Status
 from tests.waiting import BOUND_S
 
-READ_WRITE = int(Access.READ | Access.WRITE)
+READ_WRITE = Access.READ | Access.WRITE
 
 
 def connect(path):

@@ -16,7 +16,7 @@ from fanin_wire.abi import LKEY_PROCESS, Access, DType, Op, Status
 from tests.host.work_requests import one_completion, request_over
 from tests.waiting import BOUND_S
 
-READ_WRITE = int(Access.READ | Access.WRITE)
+READ_WRITE = Access.READ | Access.WRITE
 
 
 def test_a_collective_over_registered_memory(pd, joined):

@@ -155,7 +155,7 @@ def test_long_address_list_lies_in_the_source_region():
 
 def test_flags_of_a_request():
     defaults = {"jid": 1, "mid": 2, "segments": 1, "node": 1, "rank": 1, "seg": 3, "chunk_length": 4096, "route": 0}
-    wqe = request_over(1, 2, 4, flags=int(WqeFlag.FENCE | WqeFlag.SIGNALED)).to_c(defaults)
+    wqe = request_over(1, 2, 4, flags=WqeFlag.FENCE | WqeFlag.SIGNALED).to_c(defaults)
     assert (wqe.flags, wqe.block, wqe.segments) == (WqeFlag.FENCE | WqeFlag.SIGNALED, 4, 1)
     assert (wqe.address.source_blocks, wqe.address.destination_blocks) == (1, 1)
 

@@ -81,7 +81,7 @@ def test_inline_data_go_to_all_lanes(lanes):
     lanes.joined()
     lanes.post(
         op=Op.SUM, dtype=DType.I32, contributors=ContributorClass.ALL, length=16, block=16, segments=1,
-        flags=int(WqeFlag.SIGNALED | WqeFlag.INLINE), destination_lkey=LKEY, inline_tail=7,
+        flags=WqeFlag.SIGNALED | WqeFlag.INLINE, destination_lkey=LKEY, inline_tail=7,
         address=np.array([(memory.ctypes.data, 0, 1, 0, 1, 5)], "u8,u4,u4,u4,u4,u8"),
     )  # fmt: skip
     (cqe,) = run(lanes)

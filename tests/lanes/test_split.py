@@ -15,7 +15,6 @@ from tests.lanes.rig import CHUNK, QUEUE, Rig
 
 SEGMENTS_OF_A_LANE = 16
 LONG = 40 * CHUNK  # for two lanes
-FENCE = int(WqeFlag.FENCE)
 CUT = {"sid", "segments", "seg", "wr_id", "flags"}  # members that differ between a part and its request
 
 
@@ -140,7 +139,7 @@ def test_a_fenced_request_waits_until_all_before_it_are_complete(make_rig):
     rig.post(LONG)
     rig.post(4)
     first, second = rig.parts(0), rig.parts(1)
-    rig.post(LONG, flags=FENCE)
+    rig.post(LONG, flags=WqeFlag.FENCE)
     rig.post(4)
     rig.done(0, first[0])
     rig.done(0, first[1])
@@ -154,16 +153,16 @@ def test_a_fenced_request_waits_until_all_before_it_are_complete(make_rig):
 
 def test_a_fence_with_nothing_before_it_holds_nothing(make_rig):
     rig = make_rig(2)
-    rig.post(4, flags=FENCE)
+    rig.post(4, flags=WqeFlag.FENCE)
     assert len(rig.parts(0)) == 1
-    rig.post(4, flags=FENCE)
+    rig.post(4, flags=WqeFlag.FENCE)
     assert len(rig.parts(0)) == 0
 
 
 def test_fenced_requests_do_not_keep_the_lane_awake(make_rig):
     rig = make_rig(2)
     rig.post(4)
-    rig.post(4, flags=FENCE)
+    rig.post(4, flags=WqeFlag.FENCE)
     assert rig.split() == 0
     assert not rig.is_waiting()
 
@@ -171,13 +170,13 @@ def test_fenced_requests_do_not_keep_the_lane_awake(make_rig):
 def test_fenced_requests_are_dropped_with_their_job(make_rig):
     rig = make_rig(2)
     rig.post(4)
-    rig.post(4, flags=FENCE)
+    rig.post(4, flags=WqeFlag.FENCE)
     rig.splitter.leave(QUEUE)
     rig.split()
     assert not len(rig.parts(0))
     rig.splitter.join(QUEUE, [64, 64])
     rig.position = 0
-    rig.post(4, flags=FENCE)
+    rig.post(4, flags=WqeFlag.FENCE)
     assert len(rig.parts(0)) == 1
 
 

@@ -26,7 +26,7 @@ from fanin_wire import abi
 from fanin_wire.abi import Access, Status
 from tests.e2e.fabrics import eventually
 
-READ, READ_WRITE = int(Access.READ), int(Access.READ | Access.WRITE)
+READ, READ_WRITE = int(Access.READ), Access.READ | Access.WRITE
 FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE = 1, 2
 REFUSED = dict.fromkeys(hostile_client.KINDS, Status.LOCAL_PROTECTION_ERROR) | {"sealed": Status.SUCCESS}
 NO_MEMORY = [kind for kind in hostile_client.KINDS if kind != "process memory"]

@@ -38,7 +38,7 @@ ALL, ONE, NONE = (int(ContributorClass[name]) << fields.CLASS_SHIFT for name in 
 CLASSES = {"ALL": ALL, "ONE": ONE, "NONE": NONE}
 WANTS, DATA, AHEAD, WIDE = int(Flag.WANTS_RESULT), int(Flag.HAS_DATA), int(Flag.AHEAD), int(Flag.WIDE)
 DIGEST = (1, 2)
-CONFIG_FLAGS = int(JobFlag.WIDE | JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE)
+CONFIG_FLAGS = JobFlag.WIDE | JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE
 NOBODY: Blocks = (0, 0)
 MID_BITS, SID_BITS = 16, 16
 

@@ -55,12 +55,12 @@ CURRENT = 1
 REPLACE = 2
 VIOLATION = 3
 # Rounding at each node would make the result depend on the shape.
-JOB_WIDE = int(JobFlag.WIDE | JobFlag.REPRODUCIBLE_SHAPE)
+JOB_WIDE = JobFlag.WIDE | JobFlag.REPRODUCIBLE_SHAPE
 ROUNDING = tuple(entry.code for entry in OPERATIONS if entry.rounds)
 WIDE_ITEM = U64(WIDE_BYTES)
 LAST_OP = int(max(Op))
 CONTRIBUTIONS_OFFSET = U64(SLOT.fields["contributions"][1])  # type: ignore[index]
-REPRODUCIBLE = int(JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE)
+REPRODUCIBLE = JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE
 
 
 # The slot rule

@@ -16,26 +16,26 @@ RECORDS = TapFlag.PACKETS | TapFlag.SEGMENTS
 MAX_STATUS_BYTES = 160 * 1024  # a message must fit into the socket's send buffer
 
 REQUESTS = {
-    int(MessageType.ATTACH): abi.MESSAGE,
-    int(MessageType.ATTACH_RDMA): abi.ATTACH_RDMA,
-    int(MessageType.MIRROR): abi.MIRROR,
-    int(MessageType.STATUS): abi.MESSAGE,
-    int(MessageType.PROFILE): abi.MESSAGE,
-    int(MessageType.TAP): abi.TAP,
-    int(MessageType.REGISTER): abi.REGISTER,
-    int(MessageType.DEREGISTER): abi.REGISTER,
-    int(MessageType.CREATE_CQ): abi.QUEUE,
-    int(MessageType.CREATE_QP): abi.QUEUE,
-    int(MessageType.DESTROY_QP): abi.QUEUE,
-    int(MessageType.DESTROY_CQ): abi.QUEUE,
-    int(MessageType.LEAVE): abi.QUEUE,
-    int(MessageType.JOIN): abi.JOIN,
-    int(MessageType.CREATE_ORDINARY_QP): abi.ORDINARY_QP,
-    int(MessageType.DESTROY_ORDINARY_QP): abi.ORDINARY_QP,
-    int(MessageType.MODIFY_ORDINARY_QP): abi.QP_ATTRIBUTES,
-    int(MessageType.QUERY_ORDINARY_QP): abi.QP_ATTRIBUTES,
-    int(MessageType.CREATE_SHARED_QUEUE): abi.SHARED_QUEUE,
-    int(MessageType.DESTROY_SHARED_QUEUE): abi.SHARED_QUEUE,
+    MessageType.ATTACH: abi.MESSAGE,
+    MessageType.ATTACH_RDMA: abi.ATTACH_RDMA,
+    MessageType.MIRROR: abi.MIRROR,
+    MessageType.STATUS: abi.MESSAGE,
+    MessageType.PROFILE: abi.MESSAGE,
+    MessageType.TAP: abi.TAP,
+    MessageType.REGISTER: abi.REGISTER,
+    MessageType.DEREGISTER: abi.REGISTER,
+    MessageType.CREATE_CQ: abi.QUEUE,
+    MessageType.CREATE_QP: abi.QUEUE,
+    MessageType.DESTROY_QP: abi.QUEUE,
+    MessageType.DESTROY_CQ: abi.QUEUE,
+    MessageType.LEAVE: abi.QUEUE,
+    MessageType.JOIN: abi.JOIN,
+    MessageType.CREATE_ORDINARY_QP: abi.ORDINARY_QP,
+    MessageType.DESTROY_ORDINARY_QP: abi.ORDINARY_QP,
+    MessageType.MODIFY_ORDINARY_QP: abi.QP_ATTRIBUTES,
+    MessageType.QUERY_ORDINARY_QP: abi.QP_ATTRIBUTES,
+    MessageType.CREATE_SHARED_QUEUE: abi.SHARED_QUEUE,
+    MessageType.DESTROY_SHARED_QUEUE: abi.SHARED_QUEUE,
 }
 
 
@@ -164,7 +164,7 @@ def _unknown_route(request: np.void) -> None:
     raise Refused(Status.NOT_SUPPORTED, f"route {request['route']}")
 
 
-_CHECK_ROUTE = {int(Route.LOCAL): _check_local, int(Route.TREE): _check_tree, int(Route.RING): _check_ring}
+_CHECK_ROUTE = {Route.LOCAL: _check_local, Route.TREE: _check_tree, Route.RING: _check_ring}
 
 
 def _is_power_of_two(value: int) -> bool:

@@ -232,12 +232,12 @@ class OrdinaryClient:
 
 
 _HANDLERS = {
-    int(MessageType.CREATE_ORDINARY_QP): "_create",
-    int(MessageType.DESTROY_ORDINARY_QP): "_destroy",
-    int(MessageType.MODIFY_ORDINARY_QP): "_modify",
-    int(MessageType.QUERY_ORDINARY_QP): "_query",
-    int(MessageType.CREATE_SHARED_QUEUE): "_create_shared",
-    int(MessageType.DESTROY_SHARED_QUEUE): "_destroy_shared",
+    MessageType.CREATE_ORDINARY_QP: "_create",
+    MessageType.DESTROY_ORDINARY_QP: "_destroy",
+    MessageType.MODIFY_ORDINARY_QP: "_modify",
+    MessageType.QUERY_ORDINARY_QP: "_query",
+    MessageType.CREATE_SHARED_QUEUE: "_create_shared",
+    MessageType.DESTROY_SHARED_QUEUE: "_destroy_shared",
 }
 
 

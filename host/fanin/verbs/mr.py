@@ -15,7 +15,7 @@ from fanin.verbs.resource import Resource, columns
 from fanin_wire.abi import Access
 from fanin_wire.verbs import Access as Rights
 
-READ_WRITE = int(Access.READ | Access.WRITE)
+READ_WRITE = Access.READ | Access.WRITE
 MAX_LENGTH = 1 << 62  # bytes; more than any machine has
 LARGER_LIMIT = "Raise the limit of this process, or ask for less memory."
 LESS_MEMORY = "Ask for less memory, or drop arrays and tensors that are not needed."

@@ -28,7 +28,7 @@ SQ_DEPTH = abi.SQ_DEPTH
 WQE_SIZE, CQE_SIZE = abi.WQE.itemsize, abi.CQE.itemsize
 wqe_at = record_at(abi.WQE[["opcode", "wr_id", "jid", "mid"]])
 cqe_at = record_at(abi.CQE)
-ALL_ACCESS = int(abi.Access.READ | abi.Access.WRITE)
+ALL_ACCESS = abi.Access.READ | abi.Access.WRITE
 WHOLE_ADDRESS_SPACE = 2**63 - 1
 
 

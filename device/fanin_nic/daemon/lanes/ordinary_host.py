@@ -24,7 +24,7 @@ DOMAINS = 1 << 16  # of a client
 TAGS = (1 << 16) - 1
 SERVICES = {Service.RC: WireService.RC, Service.UC: WireService.UC, Service.UD: WireService.UD}
 RIGHTS = int(sum(VerbsAccess))  # of enum fanin_access, those of the transport
-CHANGING = int(Access.REMOTE_WRITE | Access.REMOTE_ATOMIC)
+CHANGING = Access.REMOTE_WRITE | Access.REMOTE_ATOMIC
 
 
 def largest_payload(mtu: int) -> int:

@@ -31,7 +31,7 @@ from fanin_wire.tap import Step
 
 SHARE_FACTOR = 3
 SHARED = 0  # owner of a job that several have joined
-FIXED_START = int(JobFlag.FIXED_START | JobFlag.REPRODUCIBLE_SHAPE)
+FIXED_START = JobFlag.FIXED_START | JobFlag.REPRODUCIBLE_SHAPE
 JOB_SIZE = U64(JOB.itemsize)
 
 

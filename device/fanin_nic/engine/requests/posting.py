@@ -45,7 +45,7 @@ from fanin_wire.abi import Access, ContributorClass, Status, WqeFlag, WqeOpcode
 from fanin_wire.tap import Step
 
 MAPPED = 0
-KNOWN_FLAGS = int(WqeFlag.SIGNALED | WqeFlag.ADDRESS_LIST | WqeFlag.INLINE | WqeFlag.FENCE | WqeFlag.LONG)
+KNOWN_FLAGS = WqeFlag.SIGNALED | WqeFlag.ADDRESS_LIST | WqeFlag.INLINE | WqeFlag.FENCE | WqeFlag.LONG
 ADDRESS = U64(abi.WQE.fields["address"][1])  # type: ignore[index]
 ADDRESS_SIZE = U64(abi.ADDRESS.itemsize)
 SOURCE = U64(abi.ADDRESS.fields["source"][1])  # type: ignore[index]
