@@ -40,7 +40,7 @@ WANTS, DATA, AHEAD, WIDE = int(Flag.WANTS_RESULT), int(Flag.HAS_DATA), int(Flag.
 DIGEST = (1, 2)
 CONFIG_FLAGS = JobFlag.WIDE | JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE
 NOBODY: Blocks = (0, 0)
-MID_BITS, SID_BITS = 16, 16
+MID_BITS = 16
 
 
 class Place(NamedTuple):

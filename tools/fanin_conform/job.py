@@ -16,7 +16,6 @@ from fanin_wire.layers import CONFIG, CONFIG_ACK, HOP, offload
 from fanin_wire.operations import OPERATIONS
 
 ALL, ONE, NONE = (int(ContributorClass[name]) << fields.CLASS_SHIFT for name in ("ALL", "ONE", "NONE"))
-ALL_FLAGS = 7  # of CONFIG
 WANTS, DATA = int(Flag.WANTS_RESULT), int(Flag.HAS_DATA)
 
 

@@ -161,7 +161,7 @@ _ATOMICETH_SIZE, _decode_atomiceth, _encode_atomiceth = _codec(EXTENDED_HEADERS[
 _AETH_SIZE, _decode_aeth, _encode_aeth = _codec(EXTENDED_HEADERS[3])
 _ATOMICACKETH_SIZE, _decode_atomicacketh, _encode_atomicacketh = _codec(EXTENDED_HEADERS[4])
 _IMMDT_SIZE, _decode_immdt, _encode_immdt = _codec(EXTENDED_HEADERS[5])
-_IETH_SIZE, _decode_ieth, _encode_ieth = _codec(EXTENDED_HEADERS[6])
+_, _decode_ieth, _encode_ieth = _codec(EXTENDED_HEADERS[6])
 
 
 @internal

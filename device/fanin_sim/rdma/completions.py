@@ -26,7 +26,6 @@ NUMBER = 0xFFFFFFFF  # of a request, in a wr_id
 IS_RECEIVE = 1 << 32  # in a wr_id
 GIVE_UP = 50  # purpose of random numbers
 MAX_NOTICE_DELAY = 2_000_000  # ns until the programs of a broken connection know
-NO_ICRC_STATUS = 14  # statuses that there are
 
 
 @internal
