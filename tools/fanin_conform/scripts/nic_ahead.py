@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from fanin_conform.host import AHEAD, DATA, ONE, WANTS, NicTree, f32
+from fanin_conform.host import AHEAD, NicTree
+from fanin_conform.job import DATA, ONE, WANTS, f32
 from fanin_conform.script import tree_script
 from fanin_conform.tester import ANY, Tester
 from fanin_wire.abi import DType

@@ -2,7 +2,8 @@
 
 import ipaddress
 
-from fanin_conform.host import NicTree, f32
+from fanin_conform.host import NicTree
+from fanin_conform.job import f32
 from fanin_conform.script import tree_script
 from fanin_conform.tester import ANY, Tester
 from fanin_wire.abi import Status

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from fanin_conform.host import CLASSES, DATA, WANTS
+from fanin_conform.host import CLASSES
+from fanin_conform.job import DATA, WANTS
 from fanin_conform.laned import LanedTree
 from fanin_conform.script import tree_script
 from fanin_conform.tester import Expected, Tester

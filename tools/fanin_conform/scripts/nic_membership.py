@@ -3,7 +3,8 @@
 from typing import Any
 
 from fanin_conform import datagram
-from fanin_conform.host import DIGEST, NicTree, f32
+from fanin_conform.host import DIGEST, NicTree
+from fanin_conform.job import f32
 from fanin_conform.script import nic_script, tree_script
 from fanin_conform.tester import ANY, Expected, Tester
 from fanin_wire.abi import Status

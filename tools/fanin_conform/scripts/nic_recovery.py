@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from fanin_conform.host import DATA, ONE, WANTS, NicTree, f32
+from fanin_conform.host import NicTree
+from fanin_conform.job import DATA, ONE, WANTS, f32
 from fanin_conform.listener import Mismatch
 from fanin_conform.profile import LeftOut
 from fanin_conform.script import tree_script

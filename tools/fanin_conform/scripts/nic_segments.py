@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from fanin_conform.host import AHEAD, ALL, DATA, NONE, ONE, WANTS, NicTree, f32, payload_of
+from fanin_conform.host import AHEAD, NicTree
+from fanin_conform.job import ALL, DATA, NONE, ONE, WANTS, f32, payload_of
 from fanin_conform.script import tree_script
 from fanin_conform.tester import ANY, Tester
 from fanin_wire.abi import DType, Status

@@ -5,7 +5,8 @@ import ipaddress
 import numpy as np
 
 from fanin_conform import datagram
-from fanin_conform.host import DIGEST, NicRing, f32
+from fanin_conform.host import DIGEST, NicRing
+from fanin_conform.job import f32
 from fanin_conform.script import ring_script
 from fanin_conform.tester import ANY, Tester
 from fanin_wire.abi import Status

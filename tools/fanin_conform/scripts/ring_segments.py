@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from fanin_conform.host import AHEAD, ALL, DATA, ONE, WANTS, NicRing, Place, f32
+from fanin_conform.host import AHEAD, NicRing, Place
+from fanin_conform.job import ALL, DATA, ONE, WANTS, f32
 from fanin_conform.script import ring_script
 from fanin_conform.tester import ANY, Tester
 from fanin_wire.abi import DType, Op, Status
