@@ -50,17 +50,14 @@ from fanin_wire.fields import CLASS_MASK, CLASS_SHIFT, Flag
 from fanin_wire.operations import OPERATIONS
 from fanin_wire.tap import Step
 
-STALE = 0
-CURRENT = 1
-REPLACE = 2
-VIOLATION = 3
+STALE, CURRENT, REPLACE, VIOLATION = range(4)  # what the slot rule says of a packet
+REPRODUCIBLE = JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE
 # Rounding at each node would make the result depend on the shape.
 JOB_WIDE = JobFlag.WIDE | JobFlag.REPRODUCIBLE_SHAPE
 ROUNDING = tuple(entry.code for entry in OPERATIONS if entry.rounds)
 WIDE_ITEM = U64(WIDE_BYTES)
 LAST_OP = int(max(Op))
 CONTRIBUTIONS_OFFSET = U64(SLOT.fields["contributions"][1])  # type: ignore[index]
-REPRODUCIBLE = JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE
 
 
 # The slot rule

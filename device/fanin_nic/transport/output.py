@@ -17,13 +17,14 @@ from fanin_wire.verbs import CompletionOpcode, RequestOpcode, SendFlag
 ACTION_SIZE = U64(ACTION.itemsize)
 MAX_ACTIONS_PER_PACKET = 2 * MAX_SGE + 4  # actions of one packet, received or sent
 UNKNOWN = 255
-_BITS = {header.name: 1 << number for number, header in enumerate(EXTENDED_HEADERS)}
 HEADER = U64(ACTION.fields["header"][1])  # type: ignore[index]
 PACKET_SIZE = U64(PACKET.itemsize)
 OUTGOING = U64(1)  # row of the table of packets; row 0 is the received packet
 
 
 # What an opcode says
+
+_BITS = {header.name: 1 << number for number, header in enumerate(EXTENDED_HEADERS)}
 
 
 def _by_opcode(value, unknown: int = UNKNOWN) -> np.ndarray:
@@ -146,6 +147,7 @@ def complete_receive(t, q, request, status, opcode, length):
 
 
 # Headers on the wire
+
 BTH_SIZE = BTH.size
 HAS_DETH, HAS_RETH, HAS_ATOMICETH, HAS_AETH, HAS_ATOMICACKETH, HAS_IMMDT, HAS_IETH = _BITS.values()
 _decode_bth, _encode_bth = decoder(BTH, PACKET), encoder(BTH, PACKET)

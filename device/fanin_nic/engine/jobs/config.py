@@ -20,6 +20,9 @@ from fanin_wire.fields import CONFIG_BODY, HOP_BODY, Opcode
 CONFIG_ROW, CONFIG_ACK_ROW = 0, 1  # of a job, in the table of full bodies
 FULL_CONFIGS = 3  # unanswered, before short ones are tried
 SHORT_ANSWERS = 8  # in a row, as the sign of a path that loses long packets
+MIN_INTERVAL = 2_000_000  # ns; doubles with each repetition
+MAX_INTERVAL = 500_000_000
+KNOWN_FLAGS = JobFlag.WIDE | JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE
 SHARED_FLAGS = ~JobFlag.FIXED_START
 V4_MAPPED = 0xFFFF
 CONFIG_SIZE, HOP_SIZE = CONFIG_BODY.size, HOP_BODY.size
@@ -29,9 +32,6 @@ SLOTS, WINDOW = CONFIG_BODY.byte_offset("slots"), CONFIG_BODY.byte_offset("windo
 CHUNK, ROUTE, HOPS = (CONFIG_BODY.byte_offset(name) for name in ("chunk", "route", "hops"))
 LAST_LANE, FLAGS = CONFIG_BODY.byte_offset("last_lane"), CONFIG_BODY.byte_offset("flags")
 HOP_ADDRESS, HOP_MASK, HOP_BIT = (HOP_BODY.byte_offset(name) for name in ("address", "mask", "bit"))
-KNOWN_FLAGS = JobFlag.WIDE | JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE
-MIN_INTERVAL = 2_000_000  # ns; doubles with each repetition
-MAX_INTERVAL = 500_000_000
 
 
 # CONFIG to the device above or to the next node

@@ -33,7 +33,7 @@ from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import count_bits, lowest_bit, record_at
 from fanin_wire.abi import LOCAL_CHUNK, MAX_HOPS, MIN_WQE_CHUNK, JobFlag, MessageType, Route, Status
 
-KNOWN_FLAGS = JobFlag.WIDE | JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE | JobFlag.FIXED_START
+KNOWN_FLAGS = JobFlag.WIDE | REPRODUCIBLE | JobFlag.FIXED_START
 MIN_SLOTS = 4
 
 join_event = record_at(JOIN_EVENT)
