@@ -21,18 +21,10 @@ from fanin_nic.engine.jobs.lease import share
 from fanin_nic.engine.kernels import itemsize_table, kernel_table
 from fanin_nic.engine.kernels.table import MAX_DTYPES, MAX_OPS
 from fanin_nic.engine.records.accessors import NEVER
-from fanin_nic.engine.records.tables import (
-    BODY_SIZE,
-    COUNTERS,
-    ENGINE,
-    ENTRIES,
-    FULL_BODIES,
-    JOIN_EVENT,
-    MAX_CHILDREN,
-    TABLES,
-)
+from fanin_nic.engine.records.tables import BODY_SIZE, COUNTERS, ENGINE, ENTRIES, FULL_BODIES, JOIN_EVENT, TABLES
 from fanin_nic.native.arena import Arena
 from fanin_wire import abi, fields
+from fanin_wire.abi import MAX_CHILDREN
 from fanin_wire.datatypes import DATATYPES
 from fanin_wire.limits import DEFAULT_DETECTION
 

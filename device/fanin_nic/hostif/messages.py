@@ -7,11 +7,10 @@ import numpy as np
 
 from fanin_nic.hostif.ports import Refused
 from fanin_wire import abi
-from fanin_wire.abi import MessageType, Route, Status, TapFlag
+from fanin_wire.abi import MAX_CHILDREN, MessageType, Route, Status, TapFlag
 from fanin_wire.tap import ALL_KINDS, MAX_UNITS, MIN_UNITS
 
 MIN_CHUNK = 256
-MAX_CHILDREN = abi.MAX_CHILDREN
 RECORDS = TapFlag.PACKETS | TapFlag.SEGMENTS
 MAX_STATUS_BYTES = 160 * 1024  # a message must fit into the socket's send buffer
 

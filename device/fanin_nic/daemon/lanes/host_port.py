@@ -22,9 +22,8 @@ from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import stack_bytes
 from fanin_nic.native.memory import fill_zero, record_at
 from fanin_wire import abi
-from fanin_wire.abi import Status
+from fanin_wire.abi import SQ_DEPTH, Status
 
-SQ_DEPTH = abi.SQ_DEPTH
 WQE_SIZE, CQE_SIZE = abi.WQE.itemsize, abi.CQE.itemsize
 wqe_at = record_at(abi.WQE[["opcode", "wr_id", "jid", "mid"]])
 cqe_at = record_at(abi.CQE)

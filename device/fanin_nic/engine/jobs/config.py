@@ -11,10 +11,10 @@ from fanin_nic.engine.jobs.lease import next_node
 from fanin_nic.engine.jobs.missing import abort_naming, scope_above, scope_below, set_missing_above, set_missing_beside
 from fanin_nic.engine.output import attach_payload, full_body_at, packet
 from fanin_nic.engine.records.accessors import U64, ZERO, bit_of, header_at
-from fanin_nic.engine.records.tables import MAX_CHILDREN, JobState, Leave
+from fanin_nic.engine.records.tables import JobState, Leave
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import fill_zero, load_be32, load_be64, load_u8, store_be32, store_be64, store_u8
-from fanin_wire.abi import MAX_HOPS, JobFlag, Route, Status
+from fanin_wire.abi import MAX_CHILDREN, MAX_HOPS, JobFlag, Route, Status
 from fanin_wire.fields import CONFIG_BODY, HOP_BODY, Opcode
 
 CONFIG_ROW, CONFIG_ACK_ROW = 0, 1  # of a job, in the table of full bodies

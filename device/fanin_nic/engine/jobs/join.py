@@ -27,11 +27,11 @@ from fanin_nic.engine.records.accessors import (
     job_at,
     queue_at,
 )
-from fanin_nic.engine.records.tables import ENGINE, JOIN_EVENT, MAX_CHILDREN, JobState
+from fanin_nic.engine.records.tables import ENGINE, JOIN_EVENT, JobState
 from fanin_nic.engine.slots import REPRODUCIBLE
 from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import count_bits, lowest_bit, record_at
-from fanin_wire.abi import LOCAL_CHUNK, MAX_HOPS, MIN_WQE_CHUNK, JobFlag, MessageType, Route, Status
+from fanin_wire.abi import LOCAL_CHUNK, MAX_CHILDREN, MAX_HOPS, MIN_WQE_CHUNK, JobFlag, MessageType, Route, Status
 
 KNOWN_FLAGS = JobFlag.WIDE | REPRODUCIBLE | JobFlag.FIXED_START
 MIN_SLOTS = 4

@@ -21,12 +21,12 @@ from fanin_nic.engine.records.accessors import (
     queue_at,
     quotient_up,
 )
-from fanin_nic.engine.records.tables import JOB, MAX_CHILDREN, JobState
+from fanin_nic.engine.records.tables import JOB, JobState
 from fanin_nic.engine.records.trace import trace_run
 from fanin_nic.engine.slots import REPRODUCIBLE
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import address_of, count_bits, fill_zero
-from fanin_wire.abi import JobFlag
+from fanin_wire.abi import MAX_CHILDREN, JobFlag
 from fanin_wire.tap import Step
 
 SHARE_FACTOR = 3

@@ -22,7 +22,7 @@ from fanin_nic.engine.records.accessors import (
     slot_at,
     slot_index,
 )
-from fanin_nic.engine.records.tables import CHILD, MAX_CHILDREN, Counter, JobState
+from fanin_nic.engine.records.tables import CHILD, Counter, JobState
 from fanin_nic.engine.records.trace import trace
 from fanin_nic.engine.slots import (
     CLASS_MASK,
@@ -39,7 +39,7 @@ from fanin_nic.engine.slots import (
 from fanin_nic.native.codec import equal_under, mask_without
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import address_of, call_kernel, copy, load_be16, load_be32, load_u8
-from fanin_wire.abi import ContributorClass
+from fanin_wire.abi import MAX_CHILDREN, ContributorClass
 from fanin_wire.fields import BTH, CETH, TRANSPORT_SIZE, Flag, Opcode
 from fanin_wire.tap import Step
 

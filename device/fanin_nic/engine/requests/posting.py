@@ -34,14 +34,14 @@ from fanin_nic.engine.records.accessors import (
     wqe_at,
 )
 from fanin_nic.engine.records.actions import ActionKind
-from fanin_nic.engine.records.tables import MAX_CHILDREN, REQUEST, Counter, JobState
+from fanin_nic.engine.records.tables import REQUEST, Counter, JobState
 from fanin_nic.engine.records.trace import trace_run
 from fanin_nic.engine.segments.rto import awaits_answer, back_off, first_begun_position, missing_for_position
 from fanin_nic.engine.slots import is_supported, itemsize, may_send_in_place, segment_bytes
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import address_of, copy, fill_zero, lowest_bit
 from fanin_wire import abi
-from fanin_wire.abi import Access, ContributorClass, Status, WqeFlag, WqeOpcode
+from fanin_wire.abi import MAX_CHILDREN, Access, ContributorClass, Status, WqeFlag, WqeOpcode
 from fanin_wire.tap import Step
 
 MAPPED = 0

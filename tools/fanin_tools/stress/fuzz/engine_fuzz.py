@@ -5,13 +5,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fanin_nic.engine.records.tables import CHILD, JOB, MAX_CHILDREN, SLOT, Counter
+from fanin_nic.engine.records.tables import CHILD, JOB, SLOT, Counter
 from fanin_sim.fabric.device import StrayWrite
 from fanin_sim.fabric.invariants import BrokenInvariant
 from fanin_sim.findings import Category
 from fanin_tools.stress.fuzz import packet_mutation, packet_oracle
 from fanin_tools.stress.fuzz.targets import FIRST_CHILD, JIDS, KEYS, NOW, PARENT, SLOTS, STRANGER, Target, make_targets
 from fanin_tools.stress.tally import Tally, Work
+from fanin_wire.abi import MAX_CHILDREN
 
 SOURCES = (FIRST_CHILD, FIRST_CHILD + 1, PARENT, STRANGER)
 LIFE = 48  # packets until an engine is reset to its first state
