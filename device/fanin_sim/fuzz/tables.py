@@ -147,7 +147,7 @@ MESSAGE = np.dtype(  # a message as one rank posts it
         ("arrived", "i8"),  # 1: the result has come before the request was posted
         ("is_unsignaled", "i8"),  # unless it is the last
         ("is_signaled", "i8"),
-        ("status", "i8"),  # see request_checks.OPEN, or the status of its end
+        ("status", "i8"),  # see checks.OPEN, or the status of its end
     ],
     align=True,
 )
