@@ -152,7 +152,7 @@ uint32_t fanin_count_positions(const struct job_params *job_params, const struct
 }
 
 static void write_request(const struct job_params *job_params, const struct message *message, const struct run *run,
-                         struct fanin_wqe *wqe)
+                          struct fanin_wqe *wqe)
 {
     const struct collective_row *row = message->row;
     struct piece source = piece_of(row->brings, run, job_params->rank, message->root);

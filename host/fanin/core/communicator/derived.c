@@ -39,7 +39,7 @@ static void complain_of(const struct fanin_communicator *communicator, enum fani
 }
 
 static enum fanin_status await_join(struct fanin_communicator *communicator, uint32_t timeout_ms,
-                                   struct fanin_communicator **joined)
+                                    struct fanin_communicator **joined)
 {
     uint64_t deadline = fanin_now_ms() + timeout_ms;
     struct fanin_join_reply reply;
