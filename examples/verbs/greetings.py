@@ -41,7 +41,7 @@ def start_sum(collectives, mr, values):
     """Add numbers over all ranks, element by element."""
     length = 8 * len(values)
     mr.write(struct.pack(f"{len(values)}q", *values), length)
-    wr = CollectiveWR(int(Op["SUM"]), int(DType["I64"]), length, [Address(mr.buf, mr.buf + PART)], wr_id=SUMMED)
+    wr = CollectiveWR(int(Op.SUM), int(DType.I64), length, [Address(mr.buf, mr.buf + PART)], wr_id=SUMMED)
     wr.source_lkey = wr.destination_lkey = mr.lkey
     collectives.post_send(wr)
 

@@ -14,7 +14,7 @@
 //
 // A job has one entry of 2**JOBS, with its own lease of 2**LEASE slots and 2**CHUNK beats in a slot. The records of its
 // children and slots lie in block RAM. A contribution that does not complete its position takes 2 clocks, one that does
-// 7, and 2 for each child; a mean also waits for the reciprocal of its divisor. In a reproducible job early data are
+// 7, and 2 for each child; a mean also waits for the reciprocal of its divisor. In a reproducible job pending data are
 // stored. Where data wait, a contribution takes 3 clocks more, and 2 for each data that are recalled. Data follow while
 // the next headers are looked at: a command for a result goes out before its data are there, and the queue behind it
 // holds it back (switch_core.v). Membership takes some 10 to 100 clocks. Time is `now_us`, microseconds from any

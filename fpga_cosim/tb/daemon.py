@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fanin_reference.__main__ import LARGEST, opened
+from fanin_reference.__main__ import MAX_PACKET, opened
 from fanin_wire import abi
 from fanin_wire.fields import BTH, UDP_PORT, Opcode
 from fanin_wire.settings import DeviceSettings
@@ -77,7 +77,7 @@ class Daemon:
         sent = []
         for _ in range(BATCH):
             try:
-                data, (source, port) = self._inbox.recvfrom(LARGEST)
+                data, (source, port) = self._inbox.recvfrom(MAX_PACKET)
             except BlockingIOError:
                 break
             self._count("rx", source, data)

@@ -3,8 +3,7 @@
     python -m fpga_cosim.tb.mutants [NAME_OR_MODULE ...]
 
 A mutant is a copy of the RTL with one text replaced, against which the tests named beside it run. Verilator must take
-it
-without a warning: an error of a tool proves nothing about the tests.
+it without a warning: an error of a tool proves nothing about the tests.
 """
 
 import os

@@ -90,7 +90,7 @@ def because() -> str:
 
 def refused(status: int) -> str:
     """Why the library refused this thread's last call, after a colon; "" if the refusal was not the library's."""
-    is_refusal = status in (Status["INVALID_REQUEST"], Status["NOT_SUPPORTED"], Status["TIMEOUT"])
+    is_refusal = status in (Status.INVALID_REQUEST, Status.NOT_SUPPORTED, Status.TIMEOUT)
     return because() if is_refusal else ""
 
 
@@ -104,7 +104,7 @@ def in_slices(wait: Callable[[int], int], timeout: float | None, meanwhile: Call
     while True:
         left = slice_ms if deadline is None else math.ceil(max(0.0, deadline - time.monotonic()) * 1000)
         status = int(wait(min(left, slice_ms)))
-        if status != Status["PENDING"] or left == 0:
+        if status != Status.PENDING or left == 0:
             return status
         if meanwhile:
             meanwhile()

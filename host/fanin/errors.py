@@ -19,7 +19,7 @@ class FaninError(Exception):
 
     def __init__(self, detail: str = "", status: int | None = None, remedy: str = "") -> None:
         code = status if status is not None else self.default_status
-        entry = status_entry(Status["INVALID_REQUEST"] if code is None else code)
+        entry = status_entry(Status.INVALID_REQUEST if code is None else code)
         self.status = entry.code
         self.detail = detail
         self.remedy = remedy or entry.remedy

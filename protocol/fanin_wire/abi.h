@@ -454,9 +454,9 @@ struct fanin_endpoint {
     uint32_t qpn;
     uint32_t psn;             /* of its first packet */
     uint32_t path_mtu;        /* bytes: the largest that its port carries */
-    uint16_t reads_asked;     /* READs that it can have in flight. Each side has as many in flight as it can ask and the
-                               * */
-    uint16_t reads_answered;  /* other can answer, at least one. READs that it can answer at once */
+    uint16_t reads_asked;     /* READs that it can have in flight */
+    uint16_t reads_answered;  /* READs that it can answer at once. Each side has as many in flight as it can ask and
+                               * the other can answer, at least one */
 };
 
 struct fanin_attach_rdma {    /* request */

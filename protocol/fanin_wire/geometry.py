@@ -13,8 +13,8 @@ from fanin_wire.operations import operation_by_code
 PART_BYTES = 512 << 10  # a longer message of one block goes in parts of this size
 MAX_PARTS = 128  # of a message, so that all fit into a send queue; longer messages have longer parts
 
-CLASS_NONE, CLASS_ALL = int(ContributorClass["NONE"]), int(ContributorClass["ALL"])
-WIDE = int(JobFlag["WIDE"] | JobFlag["REPRODUCIBLE_SHAPE"])  # the second implies the first
+CLASS_NONE, CLASS_ALL = int(ContributorClass.NONE), int(ContributorClass.ALL)
+WIDE = JobFlag.WIDE | JobFlag.REPRODUCIBLE_SHAPE  # the second implies the first
 
 
 def part_length(size: int) -> int:

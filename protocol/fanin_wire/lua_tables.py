@@ -33,7 +33,7 @@ NUMBERS = {  # shown in decimal, with their units
 }
 HEXADECIMAL = {"opcode", "pkey", "dqpn", "flags", "key", "token", "boot_id", "digest_high", "digest_low"}
 BITMAPS = {"node_bitmap", "rank_bitmap", "mask"}
-CONFIG_FLAGS = (JobFlag["WIDE"], JobFlag["REPRODUCIBLE_RUN"], JobFlag["REPRODUCIBLE_SHAPE"])  # those on the wire
+CONFIG_FLAGS = (JobFlag.WIDE, JobFlag.REPRODUCIBLE_RUN, JobFlag.REPRODUCIBLE_SHAPE)  # those on the wire
 
 _REFERENCE = re.compile(r" \((table below|section [\d.]+)\)")  # meaningful in SPEC.md only
 

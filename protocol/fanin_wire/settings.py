@@ -119,9 +119,8 @@ JobSlots = Annotated[
         extra=_checked(power_of_two, f"use for example {limits.DEFAULT_JOB_SLOTS}"),
     ),
 ]
-Rate = Annotated[
-    str, Meta(pattern=r"^(\d+(\.\d+)?[kmg]?bit)?$", extra={"remedy": "write it as tc does: 1gbit"})
-]  # of a link; "" is unshaped
+# Of a link; "": unshaped
+Rate = Annotated[str, Meta(pattern=r"^(\d+(\.\d+)?[kmg]?bit)?$", extra={"remedy": "write it as tc does: 1gbit"})]
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):

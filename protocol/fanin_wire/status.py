@@ -153,7 +153,7 @@ _ROWS = (
 )
 
 # Those that come with the address of a device, if it is known
-NAMING_A_DEVICE = (int(Status["PEER_LOST"]), int(Status["PATH_MTU"]))  # no set: compiled code has none
+NAMING_A_DEVICE = (int(Status.PEER_LOST), int(Status.PATH_MTU))  # no set: compiled code has none
 
 STATUSES: dict[int, StatusEntry] = {
     int(Status[name]): StatusEntry(int(Status[name]), name, meaning, remedy) for name, meaning, remedy in _ROWS

@@ -9,7 +9,7 @@ from fanin_wire import layers
 from fanin_wire.abi import ContributorClass, DType, Op, Status
 from fanin_wire.fields import CLASS_SHIFT, Flag, Opcode
 
-ALL = int(ContributorClass.ALL) << CLASS_SHIFT
+ALL = ContributorClass.ALL << CLASS_SHIFT
 
 
 def shown(code: Opcode, body: bytes = b"", **ceth: int) -> str:

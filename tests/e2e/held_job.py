@@ -18,16 +18,14 @@ def main(address: str, held: str) -> None:
     context = Context(address)
     memory = MR(PD(context), 2 * LENGTH)
     place = ffi.new("struct fanin_place *", {"address": library().fanin_limits(context.handle).address})
-    job = ffi.new(
-        "struct fanin_job *", {"jid": 19, "key": 1, "route": int(Route["LOCAL"]), "ranks": 1, "places": place}
-    )
+    job = ffi.new("struct fanin_job *", {"jid": 19, "key": 1, "route": int(Route.LOCAL), "ranks": 1, "places": place})
     communicator = ffi.new("struct fanin_communicator **")
     check(library().fanin_join(context.handle, job, 0, round(1000 * SECONDS), communicator), "can not join")
     Path(held).touch()
     message = {
         "collective": library().FANIN_ALLREDUCE,
-        "op": int(Op["SUM"]),
-        "dtype": int(DType["F32"]),
+        "op": int(Op.SUM),
+        "dtype": int(DType.F32),
         "block": LENGTH,
         "source": ffi.cast("void *", memory.address),
         "destination": ffi.cast("void *", memory.address + LENGTH),
@@ -38,8 +36,8 @@ def main(address: str, held: str) -> None:
     )
     say("posted")
     step()
-    library().fanin_end_job(communicator[0], int(Status["ABORTED"]))
-    say("late" if library().fanin_await_results(context.handle, 0) == Status["PENDING"] else "not late")
+    library().fanin_end_job(communicator[0], int(Status.ABORTED))
+    say("late" if library().fanin_await_results(context.handle, 0) == Status.PENDING else "not late")
     step()
     say(Status(library().fanin_leave(communicator[0], round(1000 * SECONDS))).name)
 

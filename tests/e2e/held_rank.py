@@ -65,7 +65,7 @@ def be_late(context: Context, end: Callable[[], object]) -> None:
         say("late")
         step()
     status = library().fanin_await_results(context.handle, round(1000 * SECONDS))
-    assert status == Status["SUCCESS"], status
+    assert status == Status.SUCCESS, status
 
 
 def complete_another(domain: PD) -> None:

@@ -7,7 +7,7 @@ from typing import Self
 from fanin_nic.hostif import messages
 from fanin_nic.hostif.remote.tcp import LENGTH, send_message
 
-LONGEST = 1 << 12
+MAX_LENGTH = 1 << 12
 
 
 class Refusing:
@@ -37,4 +37,4 @@ class Refusing:
             (length,) = LENGTH.unpack(connection.recv(LENGTH.size, socket.MSG_WAITALL))
             request = connection.recv(length, socket.MSG_WAITALL)
             send_message(connection, messages.refusal(messages.read_head(request), self._status))
-            connection.recv(LONGEST)  # until the client has ended
+            connection.recv(MAX_LENGTH)  # until the client has ended

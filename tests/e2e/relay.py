@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Self
 
-LONGEST = 1 << 16
+MAX_LENGTH = 1 << 16
 SLOW_S = 0.05  # longer than between two looks of the driver at its connection
 
 
@@ -42,7 +42,7 @@ class Relay:
     @staticmethod
     def _pass(source: socket.socket, target: socket.socket) -> None:
         with contextlib.suppress(OSError):  # it is cut, or has ended
-            while data := source.recv(LONGEST):
+            while data := source.recv(MAX_LENGTH):
                 target.sendall(data)
 
     def cut(self) -> None:
@@ -59,7 +59,7 @@ class OneReply(Relay):
 
     def _pass_replies(self) -> None:
         with contextlib.suppress(OSError):
-            reply = self._far.recv(LONGEST)
+            reply = self._far.recv(MAX_LENGTH)
             time.sleep(SLOW_S)
             self._near.send(reply, socket.MSG_MORE)
             self.cut()

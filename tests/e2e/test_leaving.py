@@ -19,7 +19,7 @@ FEW, MANY = 100, SQ_DEPTH + 50  # more than the device takes out of the send rin
 LONG = 1 << 18  # bytes: for both lanes, if there are two
 RANKS = {"local": 2, "tree": 4, "ring": 4}
 SLOTS = 64
-FLUSHED = Status["FLUSHED"]
+FLUSHED = Status.FLUSHED
 
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["one-lane", "two-lanes"])
@@ -35,7 +35,7 @@ class Rank:
         self.cq = CQ(self.context)
         self.qp = CollectiveQP(PD(self.context), self.cq)
 
-    def post(self, data: np.ndarray, count: int, flags: int = int(WqeFlag["SIGNALED"])) -> None:
+    def post(self, data: np.ndarray, count: int, flags: int = int(WqeFlag.SIGNALED)) -> None:
         """So many sums of all of `data`, numbered by wr_id."""
         for wr_id in range(count):
             address = data.ctypes.data
@@ -72,7 +72,7 @@ def test_leaving_flushes_requests_that_wait_for_a_late_rank(running: Running, ro
         assert {(each.mid, each.qp_num) for each in completions} == {(n, first.qp.qp_num) for n in range(FEW)}
         others[0].post(data, 1)
         assert others[0].cq.wait(BOUND_S)
-        assert [each.status for each in others[0].completions()] == [Status["ABORTED"]]
+        assert [each.status for each in others[0].completions()] == [Status.ABORTED]
         first.qp.close()
         assert first.completions() == []
 
@@ -86,9 +86,9 @@ def test_requests_not_yet_fetched_are_flushed(running: Running, end: str) -> Non
         assert [(each.wr_id, each.status) for each in first.completions()] == [(n, FLUSHED) for n in range(MANY)]
 
 
-@pytest.mark.parametrize("flags", [0, int(WqeFlag["FENCE"] | WqeFlag["SIGNALED"])], ids=["silent", "fenced"])
-def test_silent_and_fenced_requests_are_flushed(running: Running, flags: int) -> None:
-    """A silent request reports its failure; a fenced one has not been started."""
+@pytest.mark.parametrize("flags", [0, int(WqeFlag.FENCE | WqeFlag.SIGNALED)], ids=["unsignaled", "fenced"])
+def test_unsignaled_and_fenced_requests_are_flushed(running: Running, flags: int) -> None:
+    """An unsignaled request reports its failure; a fenced one has not been started."""
     with joined(running, "local") as (first, _):
         first.post(np.ones(1000, np.float32), FEW, flags)
         first.qp.leave()
@@ -104,5 +104,5 @@ def test_complete_requests_are_not_flushed(running: Running) -> None:
         ranks[0].post(data[0], 2)
         ranks[0].qp.leave()
         statuses = [(each.wr_id, each.status) for each in ranks[0].completions()]
-        assert statuses == [(0, Status["SUCCESS"]), (0, FLUSHED), (1, FLUSHED)]
+        assert statuses == [(0, Status.SUCCESS), (0, FLUSHED), (1, FLUSHED)]
         assert data[0].tolist() == [2.0] * 1000

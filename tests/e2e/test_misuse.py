@@ -94,7 +94,7 @@ def post_by_hand(running: Running, route: str, length: int, offset: int = 0) -> 
             queue, region = CollectiveQP(pd, cq), MR(pd, REGION)
             queue.join(description.membership(rank), BOUND_S)
             place = region.address + (offset if rank == RANKS - 1 else 0)
-            work = CollectiveWR(Op["SUM"], DType["F32"], length, [Address(place, place)])
+            work = CollectiveWR(Op.SUM, DType.F32, length, [Address(place, place)])
             work.source_lkey = work.destination_lkey = region.lkey
             queue.post_send(work)
             assert cq.wait(BOUND_S)
@@ -110,7 +110,7 @@ def test_addresses_outside_the_region_fail_on_every_rank(
 ) -> None:
     """The stream stays in step: ranks with right addresses learn why there is no result."""
     statuses = post_by_hand(running, route, length, offset)
-    assert statuses == [Status["LOCAL_PROTECTION_ERROR"]] * RANKS
+    assert statuses == [Status.LOCAL_PROTECTION_ERROR] * RANKS
     assert_released(running)
 
 
@@ -133,9 +133,9 @@ def test_unmapped_memory(running: Running) -> None:
             queue.join(description.membership(rank), BOUND_S)
             data = np.ones(4096, "f4")
             place = 4096 if rank == 1 else data.ctypes.data
-            queue.post_send(CollectiveWR(Op["SUM"], DType["F32"], data.nbytes, [Address(place, place)]))
+            queue.post_send(CollectiveWR(Op.SUM, DType.F32, data.nbytes, [Address(place, place)]))
             assert cq.wait(BOUND_S)
             return cq.poll(1)[1][0].status
 
-    assert run_ranks(RANKS, act) == [Status["LOCAL_PROTECTION_ERROR"]] * RANKS
+    assert run_ranks(RANKS, act) == [Status.LOCAL_PROTECTION_ERROR] * RANKS
     assert_released(running)

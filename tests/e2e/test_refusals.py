@@ -18,7 +18,7 @@ from tests.e2e.members import across, describe, errors_of, job, run_ranks, socke
 NODES, RANKS = 4, 8
 LOCAL_RANKS = RANKS // NODES
 QUOTA = 16  # slots of every device
-SMALLEST = 4  # slots of a lease
+MIN_LEASE = 4  # slots of a lease
 GRANTS = (8, 4, 4)  # to jobs that ask for all: each gets a part of what is free, the last the rest
 LOCAL_GRANTS = (4, 4)  # of long chunks, which take two slots each
 ROUTES = [("tree", RANKS), ("ring", RANKS), ("local", LOCAL_RANKS)]
@@ -75,22 +75,22 @@ def test_lease_that_one_node_refuses_is_refused_to_all(running: Running, route: 
 def test_lease_takes_the_remaining_slots(running: Running, route: str) -> None:
     """Half is leased: a job that asks for more gets a part of the other half, on every device."""
     with job(running, RANKS, "tree", slots=QUOTA // 2), job(running, RANKS, route) as members:
-        assert {member.status()["slots"] for member in members} == {SMALLEST}
+        assert {member.status()["slots"] for member in members} == {MIN_LEASE}
         found = statuses(running)
-        assert {found[nic.name]["slots"]["leased"] for nic in running.fabric.nics} == {QUOTA // 2 + SMALLEST}
+        assert {found[nic.name]["slots"]["leased"] for nic in running.fabric.nics} == {QUOTA // 2 + MIN_LEASE}
     assert_released(running)
 
 
 def test_switch_with_the_smallest_quota_decides(bench: Bench) -> None:
     fabric = bench.describe(Shape(2, LOCAL_RANKS, slots=64))
     devices = [
-        msgspec.structs.replace(device, slots=SMALLEST) if device.kind == "switch" else device
+        msgspec.structs.replace(device, slots=MIN_LEASE) if device.kind == "switch" else device
         for device in fabric.devices
     ]
     lean = bench.build(msgspec.structs.replace(fabric, devices=tuple(devices)))
     placement, wanted = describe(lean, 4, "tree")
     with job(lean, 4, "tree", slots=32) as members:
-        assert {member.status()["slots"] for member in members} == {SMALLEST}
+        assert {member.status()["slots"] for member in members} == {MIN_LEASE}
         outcomes = join(lean, placement, lambda rank: wanted)
         assert errors_of(outcomes) == ["NoResources"] * 4
         for outcome in outcomes:
@@ -126,8 +126,8 @@ def test_job_without_a_chunk_has_what_the_mtu_takes(bench: Bench, route: str) ->
 
 @pytest.mark.parametrize(("route", "size"), ROUTES)
 def test_job_id_in_use(running: Running, route: str, size: int) -> None:
-    with job(running, size, route, slots=SMALLEST) as members:
-        placement, wanted = describe(running, size, route, slots=SMALLEST)
+    with job(running, size, route, slots=MIN_LEASE) as members:
+        placement, wanted = describe(running, size, route, slots=MIN_LEASE)
         outcomes = join(running, placement, lambda rank: replace(wanted, jid=members[0].job.jid))
         assert errors_of(outcomes) == ["JidInUse"] * size
     assert_released(running)
@@ -148,7 +148,7 @@ def test_job_id_in_use_at_the_switch_only(running: Running) -> None:
 @pytest.mark.parametrize(("route", "size"), ROUTES)
 @pytest.mark.parametrize("odd", [0, 1])
 def test_rank_that_describes_the_job_differently(running: Running, route: str, size: int, odd: int) -> None:
-    placement, wanted = describe(running, size, route, slots=SMALLEST)
+    placement, wanted = describe(running, size, route, slots=MIN_LEASE)
     other = replace(wanted, slots=QUOTA)
     outcomes = join(running, placement, lambda rank: other if rank == odd else wanted)
     assert errors_of(outcomes) == ["MembersMismatch"] * size
@@ -158,7 +158,7 @@ def test_rank_that_describes_the_job_differently(running: Running, route: str, s
 @pytest.mark.parametrize("route", ["tree", "ring"])
 @pytest.mark.parametrize("node", range(NODES))
 def test_node_that_describes_the_job_differently(running: Running, route: str, node: int) -> None:
-    placement, wanted = describe(running, RANKS, route, slots=SMALLEST)
+    placement, wanted = describe(running, RANKS, route, slots=MIN_LEASE)
     other = replace(wanted, slots=QUOTA)
     outcomes = join(running, placement, lambda rank: other if rank // LOCAL_RANKS == node else wanted)
     assert errors_of(outcomes) == ["MembersMismatch"] * RANKS

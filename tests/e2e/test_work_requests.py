@@ -20,7 +20,7 @@ from tests.e2e.members import describe, job, run_ranks, socket_of
 
 NODES = 2
 ROUTES = [("tree", NODES), ("ring", NODES), ("local", 1)]
-SUM, MAX, F32, I64 = Op["SUM"], Op["MAX"], DType["F32"], DType["I64"]
+SUM, MAX, F32, I64 = Op.SUM, Op.MAX, DType.F32, DType.I64
 ELEMENTS = 3000  # of f32: two whole segments of a lease and a part
 REGION = 1 << 16
 
@@ -117,7 +117,7 @@ def test_one_request_is_for_all_ranks_of_a_node(running: Running, route: str, no
             wr.source_lkey = wr.destination_lkey = mr.lkey
             qp.post_send(wr)
             assert cq.wait(BOUND_S)
-            assert cq.poll(1)[1][0].status == Status["SUCCESS"]
+            assert cq.poll(1)[1][0].status == Status.SUCCESS
             qp.leave(BOUND_S)
             return data.sum(axis=0), results.copy()
 
@@ -148,7 +148,7 @@ def test_each_request_has_its_chunk_and_operation(running: Running, route: str, 
             before, at = statuses(running), members[0].qp.position
             changes = {"op": op, "chunk_length": wanted}
             ended = all_do(members, lambda member: member.do(member.request(dtype, **changes)))  # noqa: B023
-            assert ended == [Status["SUCCESS"]] * size
+            assert ended == [Status.SUCCESS] * size
             segments = -(-rows[0].nbytes // (wanted or chunk))
             assert members[0].qp.position - at == segments
             if route == "tree":  # each went up once, unless it was asked for again
@@ -180,7 +180,7 @@ REFUSED: list[tuple[type[errors.FaninError], str, dict[str, Any]]] = [
     (errors.InvalidRequest, "9 segments from sid 0", {"segments": 9}),
     (errors.InvalidRequest, "1 segments from sid 3", {"segments": 1, "sid": 3}),
     (errors.InvalidRequest, "more than 1073741823 segments", {"length": 1 << 62, "segments": 1}),
-    (errors.NotSupported, "LAND", {"op": Op["LAND"]}),
+    (errors.NotSupported, "LAND", {"op": Op.LAND}),
     (errors.NotSupported, "contributor class 3", {"contributors": 3}),
     (errors.InvalidRequest, "without contributors", {"contributors": 0}),
 ]
@@ -202,7 +202,7 @@ def test_what_is_refused_is_posted_again(running: Running, route: str) -> None:
             assert caught.value.remedy
             assert (odd.qp.position, odd.qp.mid) == place
             odd.qp.post_send(odd.request())
-            assert all_do(members, Member.end) == [Status["SUCCESS"]] * 4
+            assert all_do(members, Member.end) == [Status.SUCCESS] * 4
             assert all((member.result() == 6 + 4 * number).all() for member in members)
 
 
@@ -213,18 +213,18 @@ def test_what_the_program_has_of_a_list_is_refused(running: Running, flag: str) 
         members[0].fill(np.ones(ELEMENTS, "f4"))
         if flag == "ADDRESS_LIST":
             with pytest.raises(errors.InvalidRequest, match="flag ADDRESS_LIST is required for several ranks"):
-                members[0].qp.post_send(members[0].request(flags=int(WqeFlag[flag] | WqeFlag["SIGNALED"])))
+                members[0].qp.post_send(members[0].request(flags=int(WqeFlag[flag] | WqeFlag.SIGNALED)))
         else:
             with pytest.raises(errors.InvalidRequest, match="inline"):
                 members[0].qp.post_send(members[0].request(inline=True))
-        assert all_do(members, lambda member: member.do(member.request())) == [Status["SUCCESS"]] * 2
+        assert all_do(members, lambda member: member.do(member.request())) == [Status.SUCCESS] * 2
 
 
 @pytest.mark.parametrize(("route", "size"), [("tree", 4), ("ring", 4), ("local", 2)])
 def test_what_has_failed_is_posted_again(running: Running, route: str, size: int) -> None:
     """Memory that one rank may not use fails only this operation, on all ranks: even if the next ones are under way
     already, and more often than a lease has slots or a queue has places."""
-    failed, fine = Status["LOCAL_PROTECTION_ERROR"], Status["SUCCESS"]
+    failed, fine = Status.LOCAL_PROTECTION_ERROR, Status.SUCCESS
     with joined(running, route, size) as members:
         for member in members:
             member.fill(np.full(ELEMENTS, member.number + 1, "f4"))
@@ -288,10 +288,10 @@ def test_a_job_of_a_part_of_the_members_is_a_job_of_its_own(running: Running) ->
                 qp.join(described.membership(rank), BOUND_S)
                 some = Member(rank, qp, cq, mr)
                 some.fill(np.full(ELEMENTS, rank + 1, "f4"))
-                assert some.do(some.request()) == Status["SUCCESS"]
+                assert some.do(some.request()) == Status.SUCCESS
                 value = float(some.result()[-1])
                 qp.leave(BOUND_S)
                 return value
 
         assert run_ranks(2, act) == [3.0, 3.0]
-        assert all_do(members, lambda member: member.do(member.request())) == [Status["SUCCESS"]] * 4
+        assert all_do(members, lambda member: member.do(member.request())) == [Status.SUCCESS] * 4

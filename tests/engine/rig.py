@@ -14,7 +14,7 @@ from fanin_wire.fields import BTH, CETH, CONFIG_ACK_BODY, CONFIG_BODY, HOP_BODY,
 JID, KEY, CHUNK, SLOTS = 7, 0x5EED0001, 64, 8
 DIGEST = (0x0123456789ABCDEF, 0xFEDCBA9876543210)
 MILLISECOND, SECOND = 10**6, 10**9
-READ_WRITE = int(abi.Access.READ | abi.Access.WRITE)
+READ_WRITE = abi.Access.READ | abi.Access.WRITE
 LIMITS = Limits(
     jobs=3, slots=32, queues=8, requests=8, regions=16, actions=512, max_chunk=256, min_lease=4, max_lease=16
 )

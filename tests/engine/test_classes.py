@@ -9,7 +9,6 @@ from fanin_wire.fields import Flag, Opcode
 from tests.engine.rig import CHUNK, ONE, PARENT, NicRig, Sent, SwitchRig, child_address, f32, place
 
 U8 = abi.DType.U8
-DATA, WANTS = int(Flag.HAS_DATA), int(Flag.WANTS_RESULT)
 ABOVE = ((PARENT, 5, 0xFF),)
 
 
@@ -20,7 +19,7 @@ def one_of(opcode: Opcode, sent: list[Sent]) -> Sent:
 
 def bring(rig: SwitchRig, bit: int, position: int, data: np.ndarray | None = None, wants: bool = True) -> list[Sent]:
     """A child's CONTRIBUTION to a ONE position."""
-    flags = ONE | (DATA if data is not None else 0) | (WANTS if wants else 0)
+    flags = ONE | (Flag.HAS_DATA if data is not None else 0) | (Flag.WANTS_RESULT if wants else 0)
     return rig.contribute(bit, position, data, op=0, dtype=U8, flags=flags)
 
 
@@ -36,7 +35,7 @@ def test_position_without_data_is_a_mismatch() -> None:
 def test_data_of_one_go_up_without_waiting_for_the_others() -> None:
     rig = SwitchRig(3, above=ABOVE)
     up = one_of(Opcode.CONTRIBUTION, bring(rig, 1, 0, f32(7)))
-    assert (up.destination, up.payload, up.ceth["flags"] & WANTS) == (PARENT, f32(7).tobytes(), 0)
+    assert (up.destination, up.payload, up.ceth["flags"] & Flag.WANTS_RESULT) == (PARENT, f32(7).tobytes(), 0)
     assert bring(rig, 0, 0) == []
     assert bring(rig, 2, 0) == []  # nothing goes up twice
     sent = rig.receive(Opcode.RESULT, PARENT, **place(0), flags=ONE, dtype=U8, source=5, node_bitmap=1 << 5)
@@ -73,7 +72,7 @@ def test_headers_alone_where_all_bring_data_are_a_mismatch(op: abi.Op, dtype: in
 @pytest.mark.parametrize("kind", [ContributorClass.NONE, 3])
 def test_data_of_a_class_that_has_none_are_dropped(kind: int) -> None:
     rig = SwitchRig(2)
-    assert rig.contribute(0, 0, f32(1), flags=kind << 5 | DATA) == []
+    assert rig.contribute(0, 0, f32(1), flags=kind << 5 | Flag.HAS_DATA) == []
     assert rig.count("drop_unexpected") == 1
 
 

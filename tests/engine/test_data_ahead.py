@@ -28,33 +28,32 @@ from tests.engine.rig import (
 from tests.engine.test_delivery_ahead import BRINGS, NOTHING, WANTS, ended
 from tests.engine.test_ring_below_switch import LastNode
 
-DATA, AHEAD, HEARS = int(Flag.HAS_DATA), int(Flag.AHEAD), int(Flag.HEARS_GROUP)
-WANTS_RESULT = int(Flag.WANTS_RESULT)
 REORDER = Timing().reorder
 GROUP = "239.0.0.1"
 WINDOW = SLOTS // 2
+DATA_AHEAD = Flag.HAS_DATA | Flag.AHEAD
 NINE = f32(9)
 BYTES = {"op": Op.NONE, "dtype": DType.U8}
 ABOVE = ((PARENT, 5, 0xFF),)
 
 
 def data_ahead(rig, position: int, data: np.ndarray = NINE, source: int = PARENT, **changes) -> list[Sent]:
-    values = {**place(position), **BYTES, "sid": 0, "flags": ONE | DATA | AHEAD, "node_bitmap": 0xFF}
+    values = {**place(position), **BYTES, "sid": 0, "flags": ONE | DATA_AHEAD, "node_bitmap": 0xFF}
     return rig.receive(Opcode.RESULT, source, data.tobytes(), **(values | changes))
 
 
 def result(rig, position: int, data: bytes = b"", **changes) -> list[Sent]:
-    values = {**place(position), **BYTES, "sid": 0, "flags": ONE | (DATA if data else 0), "node_bitmap": 0xFF}
+    values = {**place(position), **BYTES, "sid": 0, "flags": ONE | (Flag.HAS_DATA if data else 0), "node_bitmap": 0xFF}
     return rig.receive(Opcode.RESULT, PARENT, data, **(values | changes))
 
 
-def bring(rig: SwitchRig, bit: int, position: int = 0, flags: int = AHEAD, **changes) -> list[Sent]:
+def bring(rig: SwitchRig, bit: int, position: int = 0, flags: int = Flag.AHEAD, **changes) -> list[Sent]:
     """A child brings the data of a position."""
-    values = {**BYTES, "sid": 0, "flags": ONE | DATA | flags}
+    values = {**BYTES, "sid": 0, "flags": ONE | Flag.HAS_DATA | flags}
     return rig.contribute(bit, position, NINE, **(values | changes))
 
 
-def want(rig: SwitchRig, bit: int, position: int = 0, flags: int = WANTS_RESULT, **changes) -> list[Sent]:
+def want(rig: SwitchRig, bit: int, position: int = 0, flags: int = Flag.WANTS_RESULT, **changes) -> list[Sent]:
     """A child brings no data; it wants them unless `flags` say otherwise."""
     return rig.contribute(bit, position, **({**BYTES, "sid": 0, "flags": ONE | flags} | changes))
 
@@ -66,7 +65,7 @@ def opcodes(sent: list[Sent]) -> list[Opcode]:
 def down(sent: list[Sent]) -> dict[int, tuple[bool, bytes]]:
     """Receivers of RESULTs: whether they are AHEAD, and their data."""
     results = [packet for packet in sent if packet.opcode == Opcode.RESULT]
-    return {packet.destination: (bool(packet.ceth["flags"] & AHEAD), packet.payload) for packet in results}
+    return {packet.destination: (bool(packet.ceth["flags"] & Flag.AHEAD), packet.payload) for packet in results}
 
 
 # The NIC whose rank brings the data
@@ -79,7 +78,7 @@ def contribution_of(rig: NicRig, data: np.ndarray, **changes) -> Sent:
 
 def test_message_of_one_segment_is_to_go_ahead() -> None:
     rig = NicRig()
-    assert contribution_of(rig, NINE, **BRINGS).ceth["flags"] & (AHEAD | DATA) == AHEAD | DATA
+    assert contribution_of(rig, NINE, **BRINGS).ceth["flags"] & DATA_AHEAD == DATA_AHEAD
     assert rig.slot(0)["zero_copy_address"] == 0
 
 
@@ -100,7 +99,7 @@ def test_data_that_come_last_are_in_the_result() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"flags": ONE | DATA}, {"flags": ALL | DATA | AHEAD, "op": Op.SUM, "dtype": DType.F32}]
+    "changes", [{"flags": ONE | Flag.HAS_DATA}, {"flags": ALL | DATA_AHEAD, "op": Op.SUM, "dtype": DType.F32}]
 )
 def test_others_do_not_go_ahead(changes: dict) -> None:
     assert bring(SwitchRig(3), 0, **changes) == []
@@ -119,7 +118,7 @@ def listening(children: int = 3) -> SwitchRig:
     rig = SwitchRig(children)
     rig.engine.header["group"] = ip(GROUP)
     for bit in range(children):
-        rig.contribute(bit, 0, flags=HEARS)
+        rig.contribute(bit, 0, flags=Flag.HEARS_GROUP)
     return rig
 
 
@@ -127,7 +126,7 @@ def contributed_to_a_sum(rig: SwitchRig, hears: int) -> SwitchRig:
     """All children contribute to positions 1 to 3, by the short path in the end; those of a bitmap hear the group."""
     for position in (1, 2, 3):
         for bit in range(rig.children):
-            flags = ALL | DATA | WANTS_RESULT | (HEARS if hears >> bit & 1 else 0)
+            flags = ALL | Flag.HAS_DATA | Flag.WANTS_RESULT | (Flag.HEARS_GROUP if hears >> bit & 1 else 0)
             rig.contribute(bit, position, f32(1), flags=flags)
     return rig
 
@@ -142,7 +141,7 @@ def test_group_serves_those_who_last_heard_it(hears: int, packets: set) -> None:
 
 def test_one_receiver_needs_no_group() -> None:
     rig = listening(2)
-    assert set(down(bring(rig, 0, 1, flags=AHEAD | HEARS))) == {child_address(1)}
+    assert set(down(bring(rig, 0, 1, flags=Flag.AHEAD | Flag.HEARS_GROUP))) == {child_address(1)}
 
 
 def test_who_has_lost_the_data_gets_them_with_the_result_at_once() -> None:
@@ -151,7 +150,7 @@ def test_who_has_lost_the_data_gets_them_with_the_result_at_once() -> None:
     bring(rig, 1)
     want(rig, 2, flags=0)
     (answer,) = rig.probe(0, 0)
-    assert (answer.opcode, answer.payload, answer.ceth["flags"] & AHEAD) == (Opcode.RESULT, NINE.tobytes(), 0)
+    assert (answer.opcode, answer.payload, answer.ceth["flags"] & Flag.AHEAD) == (Opcode.RESULT, NINE.tobytes(), 0)
     (answer,) = rig.probe(2, 0)
     assert (answer.opcode, answer.payload) == (Opcode.RESULT, b"")
 
@@ -172,7 +171,7 @@ def test_data_that_come_last_go_up_and_to_those_that_wait() -> None:
     want(rig, 0)
     want(rig, 1, flags=0)
     up, *ahead = bring(rig, 2)
-    assert (up.opcode, up.ceth["flags"] & (AHEAD | DATA)) == (Opcode.CONTRIBUTION, AHEAD | DATA)
+    assert (up.opcode, up.ceth["flags"] & DATA_AHEAD) == (Opcode.CONTRIBUTION, DATA_AHEAD)
     assert down(ahead) == {child_address(0): (True, NINE.tobytes())}
     assert down(result(rig, 0)) == {child_address(bit): (False, b"") for bit in range(3)}
 
@@ -183,7 +182,7 @@ def test_data_from_above_go_down_and_not_up_again() -> None:
     assert down(data_ahead(rig, 0)) == {child_address(bit): (True, NINE.tobytes()) for bit in range(2)}
     (up,) = want(rig, 1, flags=0)
     assert (up.opcode, up.payload) == (Opcode.CONTRIBUTION, b"")
-    assert up.ceth["flags"] & (AHEAD | DATA | WANTS_RESULT) == 0
+    assert up.ceth["flags"] & (DATA_AHEAD | Flag.WANTS_RESULT) == 0
     assert down(result(rig, 0)) == {child_address(bit): (False, b"") for bit in range(2)}
     (answer,) = rig.probe(0, 0)
     assert answer.payload == NINE.tobytes()
@@ -193,7 +192,7 @@ def test_data_may_come_when_all_below_have_contributed() -> None:
     rig = SwitchRig(2, above=ABOVE)
     want(rig, 0)
     (up,) = want(rig, 1, flags=0)
-    assert up.ceth["flags"] & WANTS_RESULT
+    assert up.ceth["flags"] & Flag.WANTS_RESULT
     assert down(data_ahead(rig, 0)) == {child_address(0): (True, NINE.tobytes())}
     assert rig.slot(0)["state"] == SlotState.LOCAL
     assert down(result(rig, 0)) == {child_address(bit): (False, b"") for bit in range(2)}
@@ -248,7 +247,7 @@ def test_contribution_of_a_status_without_the_data_says_nothing_of_them() -> Non
     want(rig, 1, status=Status.LOCAL_PROTECTION_ERROR)
     (up,) = bring(rig, 0)
     assert (up.ceth["status"], up.payload) == (Status.LOCAL_PROTECTION_ERROR, b"")
-    assert up.ceth["flags"] & (AHEAD | DATA) == 0
+    assert up.ceth["flags"] & DATA_AHEAD == 0
 
 
 def test_data_for_a_position_whose_child_has_left_end_the_job() -> None:
@@ -308,7 +307,7 @@ def test_data_arrive_at_a_rank_that_has_not_asked_and_it_says_so_when_it_does() 
     (header,) = rig.post(NINE, memory, **WANTS)
     assert (memory, rig.statuses()) == (9, [Status.SUCCESS])
     assert (header.opcode, header.payload) == (Opcode.CONTRIBUTION, b"")
-    assert header.ceth["flags"] & (DATA | AHEAD | WANTS_RESULT) == 0
+    assert header.ceth["flags"] & (DATA_AHEAD | Flag.WANTS_RESULT) == 0
     result(rig, 0)
     assert rig.slot(0)["state"] == SlotState.DONE
 
@@ -321,7 +320,7 @@ def test_ranks_of_a_node_get_them_each_in_its_way() -> None:
     assert (ended(rig), memory) == ({1: Status.SUCCESS}, 9)
     assert [arrival.queue for arrival in rig.device.arrivals] == [0]
     (header,) = rig.post(NINE, rank=0, **NOTHING)
-    assert header.ceth["flags"] & WANTS_RESULT == 0
+    assert header.ceth["flags"] & Flag.WANTS_RESULT == 0
     result(rig, 0)
     assert ended(rig) == dict.fromkeys(range(3), Status.SUCCESS)
 
@@ -411,8 +410,8 @@ def test_data_behind_a_status_of_the_same_node_wait_for_the_result() -> None:
     [
         (SLOTS, {}, "drop_slot"),
         (-SLOTS, {}, "drop_stale"),
-        (0, {"flags": ONE | AHEAD}, "drop_unexpected"),
-        (0, {"flags": ALL | DATA | AHEAD}, "drop_unexpected"),
+        (0, {"flags": ONE | Flag.AHEAD}, "drop_unexpected"),
+        (0, {"flags": ALL | DATA_AHEAD}, "drop_unexpected"),
         (0, {"status": Status.ABORTED}, "drop_unexpected"),
         (0, {"sid": 1}, "drop_unexpected"),
         (0, {"mid": 4}, "drop_unexpected"),
@@ -531,11 +530,11 @@ def test_last_node_of_a_ring_takes_them_and_passes_them_round_with_the_result() 
     rig.receive(Opcode.CONTRIBUTION, ip("10.0.2.2"), **ceth)
     up = [packet for packet in rig.post(NINE, memory, **WANTS) if packet.opcode == Opcode.CONTRIBUTION]
     assert [(packet.destination, packet.payload) for packet in up] == [(PARENT, b"")]
-    assert up[0].ceth["flags"] & WANTS_RESULT == 0
+    assert up[0].ceth["flags"] & Flag.WANTS_RESULT == 0
     assert memory == 9
     (onward,) = result(rig, 0)
     assert (onward.destination, onward.opcode, onward.payload) == (NEXT, Opcode.RESULT, NINE.tobytes())
-    assert onward.ceth["flags"] & AHEAD == 0
+    assert onward.ceth["flags"] & Flag.AHEAD == 0
 
 
 def test_last_node_that_lacks_them_asks() -> None:
@@ -549,10 +548,10 @@ def test_last_node_that_lacks_them_asks() -> None:
 
 def test_flag_goes_through_the_ring_to_the_switch() -> None:
     rig = LastNode()
-    ceth = {**place(0), **BYTES, "sid": 0, "flags": ONE | DATA | AHEAD, "node_bitmap": 0b100, "source": 1}
+    ceth = {**place(0), **BYTES, "sid": 0, "flags": ONE | DATA_AHEAD, "node_bitmap": 0b100, "source": 1}
     rig.receive(Opcode.CONTRIBUTION, ip("10.0.2.2"), NINE.tobytes(), **ceth)
     (up,) = [packet for packet in rig.post(NINE, **WANTS) if packet.opcode == Opcode.CONTRIBUTION]
-    assert up.ceth["flags"] & (AHEAD | DATA) == AHEAD | DATA
+    assert up.ceth["flags"] & DATA_AHEAD == DATA_AHEAD
 
 
 def test_nothing_goes_ahead_within_a_ring_or_a_node() -> None:

@@ -25,7 +25,6 @@ from tests.engine.rig import (
 )
 
 INTERVAL, BOUND = Timing().keepalive, Timing().detection
-FREE = JobState.FREE
 
 
 def addressed(sent: list[Sent], opcode: Opcode = Opcode.KEEPALIVE) -> set[int]:
@@ -84,7 +83,7 @@ def test_ring_node_speaks_to_both_neighbours_until_the_previous_has_left() -> No
     rig.receive(Opcode.LEAVE_ACK, NEXT)
     assert addressed(rig.tick(INTERVAL)) == {PREVIOUS}
     rig.receive(Opcode.LEAVE, PREVIOUS, source=2)
-    assert rig.job["state"] == FREE
+    assert rig.job["state"] == JobState.FREE
 
 
 # Listening
@@ -93,7 +92,7 @@ def test_ring_node_speaks_to_both_neighbours_until_the_previous_has_left() -> No
 def test_all_the_silent_are_named_at_once() -> None:
     rig = SwitchRig(3)
     assert named(rig.tick(BOUND + 1)) == {(Status.PEER_LOST, 1, 0b111)}
-    assert rig.job["state"] == FREE  # no member remains that would leave
+    assert rig.job["state"] == JobState.FREE  # no member remains that would leave
 
 
 def test_nic_without_anything_under_way_notices_that_the_device_above_is_lost() -> None:

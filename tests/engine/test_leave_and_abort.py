@@ -109,8 +109,7 @@ def test_ended_ring_waits_for_a_previous_node_that_is_late_but_not_for_a_lost_on
 @pytest.mark.parametrize("opcode", ANY_UPWARD)
 def test_switch_that_was_restarted_does_not_answer_for_a_job_that_it_only_heard_of(opcode: Opcode) -> None:
     """A NIC leaves it after the restart with a reason. The next sender may be the device above, to which the NIC's bits
-    mean
-    others: it gets the answer of an empty device."""
+    mean others: it gets the answer of an empty device."""
     rig = SwitchRig(join=False)
     leave(rig, 0, status=Status.PEER_LOST, node_bitmap=0b11)
     answers = rig.receive(opcode, PARENT, **place(0), source=1)

@@ -184,9 +184,8 @@ def test_it_ends_where_others_give_or_take() -> None:
     rig.engine.serve(rig.now)
     actions = rig.engine.tables["actions"][: rig.engine.header["action_count"]]
     reductions = actions[actions["kind"] == ActionKind.REDUCE]
-    assert [(int(each["length"]), int(each["targets"])) for each in reductions] == [
-        (4 * block, 1)
-    ] * 2  # then the window ends
+    # Then the window ends.
+    assert [(int(each["length"]), int(each["targets"])) for each in reductions] == [(4 * block, 1)] * 2
     rig.settle()
     total = sum(data)
     assert np.array_equal(results[0], total[block:])

@@ -10,7 +10,6 @@ from fanin_wire.fields import Flag, Opcode
 from tests.engine.rig import ALL, LIMITS, ONE, PARENT, NicRig, Sent, SwitchRig, child_address, f32, ip, place
 
 GROUP = "239.0.0.1"
-HEARS, WANTS, DATA = int(Flag.HEARS_GROUP), int(Flag.WANTS_RESULT), int(Flag.HAS_DATA)
 KEEPALIVE_INTERVAL = Timing().keepalive
 
 
@@ -30,7 +29,8 @@ def contribute(rig: SwitchRig, hears: int, wants: int = 0b111, position: int = 0
     """All children bring 1.0; those of the bitmap `hears` hear the group, those of `wants` want the sum."""
     sent: list[Sent] = []
     for bit in range(rig.children):
-        flags = ALL | DATA | (HEARS if hears >> bit & 1 else 0) | (WANTS if wants >> bit & 1 else 0)
+        flags = ALL | Flag.HAS_DATA | (Flag.HEARS_GROUP if hears >> bit & 1 else 0)
+        flags |= Flag.WANTS_RESULT if wants >> bit & 1 else 0
         sent = rig.contribute(bit, position, f32(1), flags=flags)
     return results(sent)
 
@@ -71,12 +71,11 @@ def test_without_a_group_there_are_no_invitations() -> None:
 
 def test_a_poisoned_position_is_told_to_the_group() -> None:
     rig = switch()
+    flags = ALL | Flag.WANTS_RESULT | Flag.HEARS_GROUP
     for bit in range(2):
-        rig.contribute(bit, 0, f32(1), flags=ALL | DATA | WANTS | HEARS)
-    sent = results(
-        rig.contribute(2, 0, flags=ALL | WANTS | HEARS, dtype=DType.F32, status=Status.LOCAL_PROTECTION_ERROR)
-    )
-    (result,) = sent.values()
+        rig.contribute(bit, 0, f32(1), flags=flags | Flag.HAS_DATA)
+    sent = rig.contribute(2, 0, flags=flags, dtype=DType.F32, status=Status.LOCAL_PROTECTION_ERROR)
+    (result,) = results(sent).values()
     assert (result.destination, result.payload) == (ip(GROUP), b"")
     assert result.ceth["status"] == Status.LOCAL_PROTECTION_ERROR
 
@@ -101,7 +100,7 @@ def hears(rig: NicRig, position: int, by: int = 0b1) -> bool:
     """Whether the next CONTRIBUTION of a NIC has HEARS_GROUP; a RESULT for the devices `by` completes it."""
     (packet,) = rig.post(f32(1), mid=position)
     rig.from_parent(Opcode.RESULT, position, f32(2).tobytes(), mid=position, sid=0, node_bitmap=by)
-    return bool(packet.ceth["flags"] & HEARS)
+    return bool(packet.ceth["flags"] & Flag.HEARS_GROUP)
 
 
 def test_an_invitation_of_others_or_from_others_is_none() -> None:
@@ -187,9 +186,9 @@ def test_switch_leaves_the_group_after_lost_results() -> None:
         for bit in range(2):
             sent = rig.contribute(bit, position, f32(1))
         (up,) = [packet for packet in sent if packet.opcode == Opcode.CONTRIBUTION]
-        assert up.ceth["flags"] & HEARS == (0 if position == MAX_CONSECUTIVE_LOSSES else HEARS)
+        assert up.ceth["flags"] & Flag.HEARS_GROUP == (0 if position == MAX_CONSECUTIVE_LOSSES else Flag.HEARS_GROUP)
         (probe,) = [packet for packet in rig.probe(0, position) if packet.opcode == Opcode.PROBE]
-        answer = place(position) | {"flags": ALL | DATA, "op": 1, "dtype": DType.F32, "source": 5}
+        answer = place(position) | {"flags": ALL | Flag.HAS_DATA, "op": 1, "dtype": DType.F32, "source": 5}
         answer |= {"node_bitmap": 1 << 5, "token": probe.ceth["token"]}
         assert len(results(rig.receive(Opcode.RESULT, PARENT, f32(9).tobytes(), **answer))) == 2
 

@@ -25,12 +25,10 @@ from tests.engine.rig import (
 )
 
 CHUNK = 256
-DATA = int(Flag.HAS_DATA)
 SHORT = CONFIG_BODY.size + HOP_BODY.size
 BOUND, INTERVAL = Timing().detection, Timing().keepalive
 GRANTED = pack(CONFIG_ACK_BODY, slots=SLOTS, window=SLOTS // 2)
 LEASE = GRANTED + bytes(CHUNK - len(GRANTED))
-PENDING, SUCCESS = int(Status.PENDING), int(Status.SUCCESS)
 UP = (PARENT, 0, 0b1)
 
 
@@ -54,7 +52,7 @@ def repeats(rig: Rig, number: int) -> list[int]:
 def test_answer_to_a_full_config_proves_the_path() -> None:
     rig, _ = asking()
     repeats(rig, 2)
-    rig.receive(Opcode.CONFIG_ACK, PARENT, bytes(8), status=PENDING, seg=1, node_bitmap=2)
+    rig.receive(Opcode.CONFIG_ACK, PARENT, bytes(8), status=Status.PENDING, seg=1, node_bitmap=2)
     assert repeats(rig, 3) == [CHUNK] * 3
     rig.receive(Opcode.CONFIG_ACK, PARENT, GRANTED)  # of a device that does not pad
     assert rig.job["state"] == JobState.ACTIVE
@@ -76,7 +74,7 @@ def test_refusal_needs_no_proof() -> None:
     assert rig.answer()[0] == Status.NO_RESOURCES
 
 
-@pytest.mark.parametrize("status", [PENDING, SUCCESS])
+@pytest.mark.parametrize("status", [Status.PENDING, Status.SUCCESS])
 @pytest.mark.parametrize(
     ("route", "above", "kind", "ends"), [(Route.TREE, PARENT, 1, 0b1), (Route.RING, NEXT, 1, 0b11)]
 )
@@ -114,7 +112,7 @@ def test_path_that_loses_packets_of_any_length_is_no_path() -> None:
         for _ in range(times):
             while length not in spend(1):
                 continue
-            rig.receive(Opcode.CONFIG_ACK, PARENT, bytes(8), status=PENDING, seg=1, node_bitmap=2)
+            rig.receive(Opcode.CONFIG_ACK, PARENT, bytes(8), status=Status.PENDING, seg=1, node_bitmap=2)
 
     for _ in range(3):
         answer(SHORT, 7)
@@ -134,7 +132,7 @@ def test_device_above_that_comes_late_is_no_path() -> None:
     while rig.now < end or [len(packet.payload) for packet in sent] != [SHORT]:
         rig.receive(Opcode.KEEPALIVE, PARENT, source=0)
         sent = rig.tick(MILLISECOND)
-    rig.receive(Opcode.CONFIG_ACK, PARENT, bytes(8), status=PENDING, seg=1, node_bitmap=2)
+    rig.receive(Opcode.CONFIG_ACK, PARENT, bytes(8), status=Status.PENDING, seg=1, node_bitmap=2)
     for _ in range(4):
         rig.tick(INTERVAL // 2)
         rig.receive(Opcode.KEEPALIVE, PARENT, source=0)
@@ -196,7 +194,7 @@ def test_partial_that_has_arrived_at_last_is_no_path() -> None:
         PREVIOUS,
         np.full(16, 3, "<f4").tobytes(),
         **about,
-        flags=ALL | DATA,
+        flags=ALL | Flag.HAS_DATA,
         node_bitmap=0b011,
         rank_bitmap=0b011,
     )

@@ -11,7 +11,6 @@ from fanin_wire.fields import Flag, Opcode
 from tests.engine.rig import ALL, SLOTS, NicRig, Sent, SwitchRig, f32
 
 RUN, SHAPE, WIDE_JOB = (int(flag) for flag in (JobFlag.REPRODUCIBLE_RUN, JobFlag.REPRODUCIBLE_SHAPE, JobFlag.WIDE))
-WIDE, DATA = int(Flag.WIDE), int(Flag.HAS_DATA)
 VALUES = [f32(1e8, 3), f32(-1e8, 0.1), f32(1.5, -3)]  # whose sum depends on the order
 IN_ORDER = (VALUES[0] + VALUES[1]) + VALUES[2]
 ORDERS = list(itertools.permutations(range(3)))
@@ -184,7 +183,7 @@ def test_wide_partials_that_wait_for_a_child_that_brings_nothing(order: tuple[in
     rig = used_switch(3, SHAPE | WIDE_JOB)
     for bit in order:
         value = HALVES[bit].astype("<f4") if bit else None
-        flags = ALL | Flag.WANTS_RESULT | (DATA | WIDE if bit else 0)
+        flags = ALL | Flag.WANTS_RESULT | (Flag.HAS_DATA | Flag.WIDE if bit else 0)
         sent = rig.contribute(bit, AGAIN, value, seg=0, dtype=DType.F16, flags=flags)
     expected = (HALVES[1].astype("f4") + HALVES[2].astype("f4")).astype("<f2")
     assert {packet.payload for packet in sent} == {expected.tobytes()}
@@ -204,7 +203,7 @@ def test_exact_operations_do_not_travel_wide(op: abi.Op) -> None:
     rig.join(0, flags=WIDE_JOB)
     rig.receive(Opcode.CONFIG_ACK, int(rig.job["parent_address"]), bytes([0, 0, 0, 8, 0, 0, 0, 4]))
     (up,) = rig.post(HALVES[0], op=op)
-    assert (up.payload, up.ceth["flags"] & WIDE) == (HALVES[0].tobytes(), 0)
+    assert (up.payload, up.ceth["flags"] & Flag.WIDE) == (HALVES[0].tobytes(), 0)
 
 
 def test_narrow_partials_are_rounded_at_each_device() -> None:

@@ -22,7 +22,6 @@ from tests.engine.rig import (
     unpack,
 )
 
-DATA, WANTS = int(Flag.HAS_DATA), int(Flag.WANTS_RESULT)
 LAST, NODES = 2, 3
 
 
@@ -42,7 +41,7 @@ class LastNode(NicRig):
 
     def partial(self, position: int, *values: float, nodes: int = 0b100) -> list[Sent]:
         """CONTRIBUTION of nodes 0 and 1, which want the result."""
-        ceth = place(position) | {"op": Op.SUM, "dtype": DType.F32, "flags": ALL | DATA, "contributions": 2}
+        ceth = place(position) | {"op": Op.SUM, "dtype": DType.F32, "flags": ALL | Flag.HAS_DATA, "contributions": 2}
         ceth |= {"node_bitmap": nodes, "rank_bitmap": 0b011, "source": 1}
         return self.receive(Opcode.CONTRIBUTION, PREVIOUS, f32(*values).tobytes(), **ceth)
 

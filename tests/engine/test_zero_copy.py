@@ -12,7 +12,6 @@ from tests.engine.rig import CHUNK, LIMITS, MILLISECOND, PARENT, SLOTS, NicRig, 
 RTO = 20 * MILLISECOND
 ELEMENTS = CHUNK // 4  # of a segment
 SEGMENTS = 3
-ONE, NONE = ContributorClass.ONE, ContributorClass.NONE
 
 
 def message(dtype: str = "<f4") -> np.ndarray:
@@ -67,7 +66,7 @@ def test_slot_forgets_borrowed_memory() -> None:
     for position in range(SEGMENTS):
         result(rig, position, 1)
     for position in range(SEGMENTS, SEGMENTS + SLOTS):
-        (credit,) = rig.post(data[:0], contributors=NONE, segments=1, op=0, dtype=0)
+        (credit,) = rig.post(data[:0], contributors=ContributorClass.NONE, segments=1, op=0, dtype=0)
         assert (credit.opcode, credit.ceth["position"], credit.payload) == (Opcode.CONTRIBUTION, position, b"")
         assert rig.slot(position)["zero_copy_address"] == 0
         rig.from_parent(Opcode.RESULT, position, flags=0, op=0)
@@ -90,7 +89,7 @@ def test_block_of_an_allgather_in_place_stays() -> None:
     rig, room = NicRig(), message()
     own = room[ELEMENTS : 2 * ELEMENTS]
     ranges = {"source_first": 1, "source_blocks": 1, "destination_blocks": SEGMENTS}
-    sent = post(rig, room, room, own.ctypes.data, contributors=ONE, block=CHUNK, **ranges)
+    sent = post(rig, room, room, own.ctypes.data, contributors=ContributorClass.ONE, block=CHUNK, **ranges)
     assert [packet.payload for packet in sent] == [b"", own.tobytes(), b""]
     assert rig.slot(1)["zero_copy_address"] == own.ctypes.data
 
@@ -117,7 +116,7 @@ def test_memory_registered_twice_counts_as_one() -> None:
 def test_result_at_the_place_of_the_data() -> None:
     """The root of a broadcast wants it, too: the answer is a header, the data are here."""
     rig, data, room = NicRig(), message(), np.zeros_like(message())
-    rig.post(data, room, contributors=ONE)
+    rig.post(data, room, contributors=ContributorClass.ONE)
     assert rig.slot(0)["zero_copy_address"] == data.ctypes.data
     for position in range(SEGMENTS):
         rig.from_parent(Opcode.RESULT, position)
@@ -128,7 +127,7 @@ def test_nothing_is_read_any_more_when_the_job_has_ended() -> None:
     """The memory may be gone then."""
     rig = NicRig()
     rig.post(message())
-    rig.engine.fail(0, Status["LOCAL_PROTECTION_ERROR"], rig.now)
+    rig.engine.fail(0, Status.LOCAL_PROTECTION_ERROR, rig.now)
     rig.settle()
     for event in (Opcode.NEED, Opcode.WAIT):
         rig.receive(event, PARENT, **place(0))

@@ -70,38 +70,38 @@ class ModelEngine:
         if (job := entry.job) is None:
             return
         if entry.ranks in job.joined and not job.left & entry.ranks:
-            job.fail(Status["PEER_LOST"], entry.ranks)
+            job.fail(Status.PEER_LOST, entry.ranks)
         self._forget(job, entry)
 
     def join(self, queue: int, request: np.void) -> None:
         entry, digest = self.queues[queue], request["digest"].tobytes()
         if entry.job is not None:
-            raise Refused(Status["INVALID_REQUEST"], "joined already")
+            raise Refused(Status.INVALID_REQUEST, "joined already")
         job = self.jobs.get(int(request["jid"]))
         if job is None:
             job = Job.of(request, digest)
             self.jobs[job.jid] = job
         if job.key != request["key"]:
-            raise Refused(Status["JID_IN_USE"])
+            raise Refused(Status.JID_IN_USE)
         if job.digest != digest or int(request["rank_bitmap"]) in job.joined:
-            raise Refused(Status["MEMBERS_MISMATCH"])
+            raise Refused(Status.MEMBERS_MISMATCH)
         entry.job, entry.ranks = job, int(request["rank_bitmap"])
         job.joined[entry.ranks] = (entry, int(request["head"]["tag"]))
         self._answer_joins(job)
 
     def _answer_joins(self, job: Job) -> None:
-        status = Status["PENDING"] if job.missing() else Status["SUCCESS"]
+        status = Status.PENDING if job.missing() else Status.SUCCESS
         for entry, tag in job.joined.values():
             self._notice(entry, join_reply(tag, status, job.slots, job.slots // 2, job.chunk, job.missing()))
 
     def leave(self, queue: int, tag: int) -> None:
         entry = self.queues[queue]
         if entry.job is None:
-            raise Refused(Status["NOT_CONFIGURED"])
+            raise Refused(Status.NOT_CONFIGURED)
         if self._give_back(entry):
-            entry.job.fail(Status["ABORTED"], entry.ranks)
+            entry.job.fail(Status.ABORTED, entry.ranks)
         entry.job.left |= entry.ranks
-        self._notice(entry, leave_reply(tag, Status["SUCCESS"]))
+        self._notice(entry, leave_reply(tag, Status.SUCCESS))
 
     def _give_back(self, entry: Queue) -> bool:
         """Complete all that a queue has under way, FLUSHED; whether there was any."""
@@ -109,7 +109,7 @@ class ModelEngine:
             continue
         found = bool(entry.posted)
         while entry.posted:
-            self._complete(entry, Status["FLUSHED"])
+            self._complete(entry, Status.FLUSHED)
         self._flush(entry)
         return found
 
@@ -137,23 +137,23 @@ class ModelEngine:
         if len(entry.posted) == abi.SQ_DEPTH or not rings.fetch(entry.sq, self.wqe.ctypes.data):
             return False
         wqe = self.wqe.copy()[0]
-        if wqe["opcode"] == WqeOpcode["QUERY"]:
+        if wqe["opcode"] == WqeOpcode.QUERY:
             entry.completions.append(self._answer(entry, wqe))
             return True
         entry.posted.append(wqe)
         entry.arrivals.append(time.monotonic())
         if entry.job is None or (entry.job.missing() and not entry.job.failure):
-            self._complete(entry, Status["NOT_CONFIGURED"])
+            self._complete(entry, Status.NOT_CONFIGURED)
         return True
 
     def _answer(self, entry: Queue, wqe: np.void) -> np.ndarray:
         """Ranks that have not posted the message; SUCCESS if it is not under way."""
         order = [int(posted["mid"]) for posted in entry.posted]
         if entry.job is None or wqe["mid"] not in order:
-            return _completion(entry, wqe, Status["SUCCESS"])
+            return _completion(entry, wqe, Status.SUCCESS)
         place = order.index(wqe["mid"])
         late = sum(other.ranks for other, _ in entry.job.joined.values() if len(other.posted) <= place)
-        return _completion(entry, wqe, Status["PENDING"], late)
+        return _completion(entry, wqe, Status.PENDING, late)
 
     def _flush(self, entry: Queue) -> bool:
         before = len(entry.completions)
@@ -171,12 +171,12 @@ class ModelEngine:
         self.overruns += 1
         entry.completions.clear()
         if entry.job is not None:
-            entry.job.fail(Status["CQ_OVERRUN"])
+            entry.job.fail(Status.CQ_OVERRUN)
 
     def _advance(self, job: Job) -> bool:
         entries = [job.joined[ranks][0] for ranks in sorted(job.joined)]
         for entry in entries:
-            self._pass_marks(entry, *(job.failure or (Status["SUCCESS"],)))
+            self._pass_marks(entry, *(job.failure or (Status.SUCCESS,)))
         waiting = [entry for entry in entries if entry.posted]
         if job.failure:
             for entry in waiting:
@@ -202,7 +202,7 @@ class ModelEngine:
             if 0 < entry.posted[0]["deadline_ms"] < (time.monotonic() - entry.arrivals[0]) * 1000
         ]
         for entry in late:
-            self._complete(entry, Status["TIMEOUT"], missing)
+            self._complete(entry, Status.TIMEOUT, missing)
         return bool(late)
 
     def _carry_out(self, job: Job, entries: list[Queue]) -> None:
@@ -212,12 +212,12 @@ class ModelEngine:
             job.fail(refused.status)
             return
         for entry in entries:
-            self._complete(entry, Status["SUCCESS"])
+            self._complete(entry, Status.SUCCESS)
 
     def _complete(self, entry: Queue, status: int, missing: int = 0) -> None:
         wqe = entry.posted.popleft()
         entry.arrivals.popleft()
-        if status or wqe["flags"] & WqeFlag["SIGNALED"]:
+        if status or wqe["flags"] & WqeFlag.SIGNALED:
             entry.completions.append(_completion(entry, wqe, status, missing))
 
 

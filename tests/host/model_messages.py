@@ -11,7 +11,7 @@ from fanin_wire.datatypes import datatype_by_code
 from fanin_wire.operations import operation_by_code, supports
 
 NONE, ONE, ALL = (ContributorClass[name] for name in ("NONE", "ONE", "ALL"))
-INLINE, ADDRESS_LIST = WqeFlag["INLINE"], WqeFlag["ADDRESS_LIST"]
+INLINE, ADDRESS_LIST = WqeFlag.INLINE, WqeFlag.ADDRESS_LIST
 SOURCE = abi.WQE.fields["address"][1] + abi.ADDRESS.fields["source"][1]  # type: ignore[index]
 AGREED = ("op", "dtype", "contributors", "length", "block", "mid", "sid", "segments")
 
@@ -29,7 +29,7 @@ class Message:
     def carry_out(self) -> None:
         """Compute, and write what each rank wants."""
         if len({tuple(int(wqe[name]) for name in AGREED) for wqe in self.wqes}) > 1:
-            raise Refused(Status["OP_MISMATCH"])
+            raise Refused(Status.OP_MISMATCH)
         for entry, wqe in zip(self.entries, self.wqes, strict=True):
             self._examine(entry, wqe)
             entry.position += int(wqe["segments"])
@@ -53,7 +53,7 @@ class Message:
             self._require(supports(int(wqe["op"]), int(wqe["dtype"])), "NOT_SUPPORTED")
             self._require(self.block % datatype_by_code(wqe["dtype"]).itemsize == 0)
         else:
-            self._require(wqe["op"] == abi.Op["NONE"] and wqe["dtype"] == abi.DType["U8"])
+            self._require(wqe["op"] == abi.Op.NONE and wqe["dtype"] == abi.DType.U8)
         if wqe["flags"] & INLINE:
             start, end = self._bounds(wqe["address"], "source")
             self._require(wqe["address_count"] == 1 and 0 < end - start <= abi.MAX_INLINE)
@@ -67,7 +67,7 @@ class Message:
         if self.contributors == NONE:
             return 1 if self.length == self.block == 0 else 0
         operation = operation_by_code(wqe["op"]) if self.contributors == ALL else None
-        wide = operation and operation.widens(datatype_by_code(wqe["dtype"])) and self.job.flags & JobFlag["WIDE"]
+        wide = operation and operation.widens(datatype_by_code(wqe["dtype"])) and self.job.flags & JobFlag.WIDE
         segment = self.job.chunk * datatype_by_code(wqe["dtype"]).itemsize // 4 if wide else self.job.chunk
         self._require(0 < self.block <= self.length)
         ends = range(0, self.length, self.block)
@@ -115,5 +115,5 @@ class Message:
             message[start : start + len(data)] = data
             brought[start : start + len(data)] += 1
         if np.any(brought != 1):
-            raise Refused(Status["OP_MISMATCH"])
+            raise Refused(Status.OP_MISMATCH)
         return message

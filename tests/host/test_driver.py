@@ -45,11 +45,11 @@ def test_memory_may_be_collected_amid_the_reading_of_a_type() -> None:
 
 @pytest.mark.unit
 def test_every_status_has_an_exception() -> None:
-    for status in set(Status) - {Status["SUCCESS"]}:
+    for status in set(Status) - {Status.SUCCESS}:
         error = errors.FaninError.of(status)
         assert type(error) is not errors.FaninError
         assert error.status == type(error)().status == status
         assert str(error) == str(status_entry(status))
-    assert errors.FaninError.by_status[Status["PEER_LOST"]] is errors.PeerLost
-    assert errors.PeerLost.__doc__ == status_entry(Status["PEER_LOST"]).meaning
+    assert errors.FaninError.by_status[Status.PEER_LOST] is errors.PeerLost
+    assert errors.PeerLost.__doc__ == status_entry(Status.PEER_LOST).meaning
     assert type(errors.FaninError.of(99)) is errors.FaninError

@@ -15,8 +15,8 @@ RANKS_OF_SIX = ((0, 1), (2, 5), (3, 4))
 NODES_OF_SIX = tuple(JobNode(f"10.0.0.{n}", ranks, ("10.0.0.9",)) for n, ranks in enumerate(RANKS_OF_SIX, start=1))
 BARE_SIX = tuple(replace(node, switches=()) for node in NODES_OF_SIX)
 SIX = Job(jid=3, key=4, nodes=NODES_OF_SIX)
-FIXED, WIDE = JobFlag["FIXED_START"], JobFlag["WIDE"]
-RUN, SHAPE = JobFlag["REPRODUCIBLE_RUN"], JobFlag["REPRODUCIBLE_SHAPE"]
+FIXED, WIDE = JobFlag.FIXED_START, JobFlag.WIDE
+RUN, SHAPE = JobFlag.REPRODUCIBLE_RUN, JobFlag.REPRODUCIBLE_SHAPE
 
 
 def test_round_trip_through_its_dictionary():
@@ -44,7 +44,7 @@ def test_chosen_route(parts, route):
 
 def test_membership_in_a_tree():
     place = SIX.membership(5)
-    assert (place.route, place.rank_bitmap, place.rank_mask) == (Route["TREE"], 0b10, 0b11)
+    assert (place.route, place.rank_bitmap, place.rank_mask) == (Route.TREE, 0b10, 0b11)
     assert (place.node_index, place.node_count) == (1, 3)
     assert place.hops == (Hop(0x0A000009, 1, 0b111),)
     assert place.next_address == place.previous_address == 0
@@ -114,7 +114,7 @@ def test_many_nodes_below_few_switches():
     place = job.membership(200)
     assert (place.node_index, place.node_count) == (200, 256)
     assert [(hop.bit, hop.mask) for hop in place.hops] == [(8, (1 << 64) - 1), (3, 0b1111)]
-    named = job.missing_names(200, Status["PEER_LOST"], 0b100, 2)
+    named = job.missing_names(200, Status.PEER_LOST, 0b100, 2)
     assert named.startswith("; missing on: node 10.2.2.0 (rank 128), node 10.2.2.1 (rank 129), ")
     assert named.endswith("node 10.2.2.7 (rank 135), 56 more ranks")
 
@@ -132,8 +132,8 @@ MIXED = Job(
 def test_rings_below_a_switch():
     """Each ring is one child of the switch; all members get the path, the last node uses it."""
     alone, ring, last = MIXED.membership(0), MIXED.membership(4), MIXED.membership(6)
-    assert (alone.route, alone.hops[0][1:], alone.flags) == (Route["TREE"], (0, 0b1111), 0)
-    assert (ring.route, ring.node_index, ring.node_count, ring.flags) == (Route["RING"], 1, 3, FIXED)
+    assert (alone.route, alone.hops[0][1:], alone.flags) == (Route.TREE, (0, 0b1111), 0)
+    assert (ring.route, ring.node_index, ring.node_count, ring.flags) == (Route.RING, 1, 3, FIXED)
     assert [address & 255 for address in (ring.previous_address, ring.next_address)] == [1, 3]
     assert (last.node_index, last.hops) == (2, ring.hops)
     assert ring.hops[0][1:] == (1, 0b1111)
@@ -168,10 +168,10 @@ def test_missing_ranks_by_bits():
     assert SIX.missing_ranks(5, 0b101, NODES) == (0, 1, 3, 4)
     assert replace(SIX, route="ring").missing_ranks(5, 0b101, NODES) == (0, 1, 3, 4)
     assert SIX.missing_ranks(5, 1 << 63 | 1 << 7, 0) == ()
-    assert SIX.missing_names(2, Status["TIMEOUT"], 0b10, 0) == "; missing: rank 5 (node 10.0.0.2)"
-    assert SIX.missing_names(5, Status["TIMEOUT"], 0b10, 0) == "; the others waited for this rank"
-    assert SIX.missing_names(5, Status["OP_MISMATCH"], 0b10, 0) == "; noticed at: rank 5 (node 10.0.0.2)"
-    assert SIX.missing_names(5, Status["TIMEOUT"], 1 << 63, 0) == ""
+    assert SIX.missing_names(2, Status.TIMEOUT, 0b10, 0) == "; missing: rank 5 (node 10.0.0.2)"
+    assert SIX.missing_names(5, Status.TIMEOUT, 0b10, 0) == "; the others waited for this rank"
+    assert SIX.missing_names(5, Status.OP_MISMATCH, 0b10, 0) == "; noticed at: rank 5 (node 10.0.0.2)"
+    assert SIX.missing_names(5, Status.TIMEOUT, 1 << 63, 0) == ""
 
 
 def test_rank_that_is_no_member():
@@ -242,10 +242,10 @@ def test_nodes_of_a_ring_are_put_together():
     apart = Job(1, 1, nodes(*["10.0.0.1"] * 4, rings=(1, None, 1, 2)))
     places = [apart.membership(rank) for rank in range(4)]
     assert [(place.route, place.node_index) for place in places] == [
-        (Route["RING"], 0),
-        (Route["TREE"], 2),
-        (Route["RING"], 1),
-        (Route["TREE"], 3),
+        (Route.RING, 0),
+        (Route.TREE, 2),
+        (Route.RING, 1),
+        (Route.TREE, 3),
     ]
     assert [place.hops[0].bit for place in places] == [0, 1, 0, 2]
 
@@ -271,7 +271,7 @@ def test_unknown_parts_are_refused(key):
 
 def test_nodes_are_named_with_their_ranks():
     """Other nodes can only name a missing rank so."""
-    lost = Status["PEER_LOST"]
+    lost = Status.PEER_LOST
     named = "; missing on: node 10.0.0.1 (ranks 0, 1), node 10.0.0.3 (ranks 3, 4)"
     assert SIX.missing_names(5, lost, 0b101, NODES) == named
     others = "; missing on: node 10.0.0.1 (rank 1), node 10.0.0.2 (ranks 2, 5)"
@@ -279,7 +279,7 @@ def test_nodes_are_named_with_their_ranks():
 
 
 def test_lost_device_is_named_before_the_ranks():
-    lost, silent = Status["PEER_LOST"], "does not answer, or was restarted"
+    lost, silent = Status.PEER_LOST, "does not answer, or was restarted"
 
     def names(address, missing=0, job=DEEP, rank=0):
         return job.missing_names(rank, lost, missing, 1, int(ipaddress.ip_address(address)))
@@ -289,11 +289,11 @@ def test_lost_device_is_named_before_the_ranks():
     assert names(top) == f"; the switch {top} {silent}"
     assert names(DEEP.nodes[0].address) == f"; this node's NIC {DEEP.nodes[0].address} {silent}"
     assert names("10.0.0.2", 0b10, SIX) == f"; the NIC 10.0.0.2 {silent}; missing on: node 10.0.0.2 (ranks 2, 5)"
-    assert SIX.missing_names(0, Status["TIMEOUT"], 0b10, 0, 1) == "; missing: rank 1 (node 10.0.0.1)"
+    assert SIX.missing_names(0, Status.TIMEOUT, 0b10, 0, 1) == "; missing: rank 1 (node 10.0.0.1)"
 
 
 def test_as_many_ranks_are_named_as_there_is_room_for():
-    lost = ffi.new("struct fanin_cqe *", {"status": Status["PEER_LOST"], "missing": 0b111, "missing_kind": NODES})
+    lost = ffi.new("struct fanin_cqe *", {"status": Status.PEER_LOST, "missing": 0b111, "missing_kind": NODES})
     least = len("missing on: 5 ranks")
     for capacity in range(1, 200):
         words = ffi.new("char[]", b"x" * capacity)

@@ -32,7 +32,7 @@ JOB = Job(
     (JobNode("127.77.0.1", (0, 2), ("127.77.0.100",)), JobNode("127.77.0.2", (1,), ("127.77.0.100",), 2)),
     "tree",
 )
-LARGEST = 0xFFFFFFFF
+U32_MAX = 0xFFFFFFFF
 
 
 def read(folder: Path, text: str | bytes) -> Job:
@@ -62,8 +62,8 @@ def jobs(draw: st.DrawFn) -> Job:
     nodes = [JobNode(f"10.0.0.{n}", ranks, switches, draw(rings)) for n, ranks in enumerate(sorted(blocks), start=1)]
     reproducible = draw(st.sampled_from(["none", "run", "shape"]))
     return Job(
-        jid=draw(st.integers(1, LARGEST)),
-        key=draw(st.integers(0, LARGEST)),
+        jid=draw(st.integers(1, U32_MAX)),
+        key=draw(st.integers(0, U32_MAX)),
         nodes=tuple(nodes),
         route=draw(st.sampled_from(["auto", "ring"])),
         chunk=1 << draw(st.integers(0, 31)),

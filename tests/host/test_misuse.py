@@ -288,7 +288,7 @@ def test_job_that_contradicts_itself(parts):
 
 def test_every_status_has_an_exception_that_explains_itself():
     for status in Status:
-        if status == Status["SUCCESS"]:
+        if status == Status.SUCCESS:
             continue
         error = FaninError.of(status, "something happened")
         assert type(error) is not FaninError

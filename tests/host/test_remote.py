@@ -136,7 +136,7 @@ def test_service_without_a_token() -> None:
 def attach_request() -> np.ndarray:
     """Its token is zeros."""
     request = np.zeros(1, abi.ATTACH_RDMA)
-    request["head"]["version"], request["head"]["type"] = abi.ABI_VERSION, abi.MessageType["ATTACH_RDMA"]
+    request["head"]["version"], request["head"]["type"] = abi.ABI_VERSION, abi.MessageType.ATTACH_RDMA
     request["version"] = abi.RDMA_VERSION
     return request
 
@@ -148,7 +148,7 @@ def test_service_with_a_wrong_token() -> None:
     request["token"][0][0] = 1
     with pytest.raises(Refused) as refusal:
         service.check(request[0])
-    assert refusal.value.status == Status["PERMISSION_DENIED"]
+    assert refusal.value.status == Status.PERMISSION_DENIED
     request["token"][0] = list(range(abi.TOKEN_BYTES))
     service.check(request[0])
 
@@ -167,7 +167,7 @@ def test_client_of_another_version() -> None:
     with pytest.raises(Refused) as refusal:
         messages.read_request(request.tobytes()[:-8])
     refusals.append(refusal.value)
-    assert {each.status for each in refusals} == {Status["VERSION_MISMATCH"]}
+    assert {each.status for each in refusals} == {Status.VERSION_MISMATCH}
 
 
 class OpenTap:
@@ -190,8 +190,8 @@ class OpenTap:
 def test_a_tap_over_rdma_is_refused_by_name(tmp_path: Path) -> None:
     """Even to a client that has shown its token; one of this host gets it."""
     request = np.zeros(1, abi.TAP)
-    request["head"]["version"], request["head"]["type"] = abi.ABI_VERSION, abi.MessageType["TAP"]
-    request["flags"], request["kinds"], request["units"] = abi.TapFlag["PACKETS"], ALL_KINDS, MIN_UNITS
+    request["head"]["version"], request["head"]["type"] = abi.ABI_VERSION, abi.MessageType.TAP
+    request["flags"], request["kinds"], request["units"] = abi.TapFlag.PACKETS, ALL_KINDS, MIN_UNITS
     statuses = {}
     with (tmp_path / "rings").open("w+") as rings:
         tap = OpenTap(rings.fileno())
@@ -207,7 +207,7 @@ def test_a_tap_over_rdma_is_refused_by_name(tmp_path: Path) -> None:
                 skipped = LENGTH.size if kind is RemoteConnection else 0
                 statuses[kind] = int(np.frombuffer(reply, abi.MESSAGE, count=1, offset=skipped)[0]["status"])
         server.close()
-    assert statuses == {RemoteConnection: Status["NOT_SUPPORTED"], Connection: Status["SUCCESS"]}
+    assert statuses == {RemoteConnection: Status.NOT_SUPPORTED, Connection: Status.SUCCESS}
     assert tap.opened == 1
 
 
@@ -278,4 +278,4 @@ def test_device_of_several_lanes() -> None:
     """Its lanes would share a queue pair."""
     with pytest.raises(Refused, match="several lanes") as refusal:
         object.__new__(LanesHost).attach(0, -1, remote=1)
-    assert refusal.value.status == Status["NOT_SUPPORTED"]
+    assert refusal.value.status == Status.NOT_SUPPORTED

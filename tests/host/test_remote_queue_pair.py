@@ -26,7 +26,6 @@ from fanin_wire.abi import MARKER, Access, Status
 
 FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)
 KEPT, TAKEN_BACK = 0x10000, 0x20000  # where two regions of the client begin
-PENDING, LOCAL_PROTECTION_ERROR = int(Status["PENDING"]), int(Status["LOCAL_PROTECTION_ERROR"])
 
 action_at = record_at(ACTION)
 
@@ -65,7 +64,7 @@ class Client:
         self._completed: list[int] = []
         self._kept = [FUNCTION(self._post), FUNCTION(self._poll)]
         self._regions = np.zeros(2, REMOTE_REGION)
-        self._regions[:] = [(start, READ_BYTES, 1, int(Access["READ"])) for start in (KEPT, TAKEN_BACK)]
+        self._regions[:] = [(start, READ_BYTES, 1, int(Access.READ)) for start in (KEPT, TAKEN_BACK)]
         self._tables = [np.zeros(count, ACTION) for count in (READ_SLOTS, MAX_WAITING_READS)]
         self._record = np.zeros(1, REMOTE)
         members = {
@@ -125,7 +124,7 @@ def client() -> Client:
 
 def test_data_that_come_while_others_are_used(client: Client) -> None:
     """Their slot is lower; they are delivered, too."""
-    assert [client.read(KEPT + number) for number in range(2)] == [PENDING] * 2
+    assert [client.read(KEPT + number) for number in range(2)] == [Status.PENDING] * 2
     client.complete([1])
     assert take_read(client.address) == 1
     client.complete([0])
@@ -139,7 +138,7 @@ def test_reads_behind_one_whose_memory_is_gone(client: Client) -> None:
     """They do not wait for ever."""
     first = [KEPT + number for number in range(READ_SLOTS)]
     behind = [TAKEN_BACK, TAKEN_BACK + 1, KEPT + READ_SLOTS]
-    assert {client.read(address) for address in first + behind} == {PENDING}
+    assert {client.read(address) for address in first + behind} == {Status.PENDING}
     assert client.posted == first
     client.take_back()
     client.complete([3])
@@ -147,8 +146,8 @@ def test_reads_behind_one_whose_memory_is_gone(client: Client) -> None:
     for _ in range(2):
         refused, status = post_waiting(client.address)
         assert refused
-        assert status == LOCAL_PROTECTION_ERROR
-    assert post_waiting(client.address) == (0, PENDING)
+        assert status == Status.LOCAL_PROTECTION_ERROR
+    assert post_waiting(client.address) == (0, Status.PENDING)
     assert client.posted == [*first, behind[-1]]
 
 

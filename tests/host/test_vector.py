@@ -95,7 +95,7 @@ def test_reduce_scatter(run_ranks, device):
 
 
 def test_more_messages_than_the_queue_holds(run_ranks, device):
-    """A call of many runs: silent requests between signalled ones, which find room again."""
+    """A call of many runs: unsignaled requests between signaled ones, which find room again."""
     turns = 120
 
     def program(communicator):

@@ -16,7 +16,7 @@ from fanin_wire.abi import LKEY_PROCESS, Access, DType, Op, Status
 from tests.host.work_requests import one_completion, request_over
 from tests.waiting import BOUND_S
 
-READ_WRITE = int(Access["READ"] | Access["WRITE"])
+READ_WRITE = Access.READ | Access.WRITE
 
 
 def test_a_collective_over_registered_memory(pd, joined):
@@ -27,7 +27,7 @@ def test_a_collective_over_registered_memory(pd, joined):
     wr = request_over(mr.address, mr.address + 4096, 4096, wr_id=77, source_lkey=mr.lkey, destination_lkey=mr.lkey)
     qp.post_send(wr)
     completion = one_completion(cq)
-    assert (completion.wr_id, completion.status, completion.byte_len) == (77, Status["SUCCESS"], 4096)
+    assert (completion.wr_id, completion.status, completion.byte_len) == (77, Status.SUCCESS, 4096)
     assert (completion.qp_num, completion.mid) == (qp.qp_num, 0)
     assert np.array_equal(data[1024:], np.arange(1024))
     assert (qp.position, qp.mid) == (1, 1)
@@ -49,7 +49,7 @@ def test_unsupported_operation_is_refused_before_posting(joined, op, dtype, text
         qp.post_send(wr)
     assert (qp.position, qp.mid) == (0, 0)
     qp.post_send(request_over(data.ctypes.data, data.ctypes.data, 32))
-    assert one_completion(cq).status == Status["SUCCESS"]
+    assert one_completion(cq).status == Status.SUCCESS
 
 
 @pytest.mark.parametrize(
@@ -59,17 +59,17 @@ def test_outside_the_region(pd, joined, shift, length):
     qp, cq = joined
     mr = MR(pd, 8192)
     qp.post_send(request_over(mr.address + shift, mr.address, length, source_lkey=mr.lkey, destination_lkey=mr.lkey))
-    assert one_completion(cq).status == Status["LOCAL_PROTECTION_ERROR"]
+    assert one_completion(cq).status == Status.LOCAL_PROTECTION_ERROR
 
 
 def test_rights_of_a_region(pd, joined):
     qp, cq = joined
     memory, lkey = ffi.new("void **"), ffi.new("uint32_t *")
-    assert library().fanin_allocate(pd.context.handle, 64, Access["READ"], memory, lkey) == Status["SUCCESS"]
+    assert library().fanin_allocate(pd.context.handle, 64, Access.READ, memory, lkey) == Status.SUCCESS
     place = int(ffi.cast("uintptr_t", memory[0]))
     qp.post_send(request_over(place, place, 64, source_lkey=lkey[0], destination_lkey=lkey[0]))
-    assert one_completion(cq).status == Status["LOCAL_PROTECTION_ERROR"]
-    assert library().fanin_deregister(pd.context.handle, lkey[0]) == Status["SUCCESS"]
+    assert one_completion(cq).status == Status.LOCAL_PROTECTION_ERROR
+    assert library().fanin_deregister(pd.context.handle, lkey[0]) == Status.SUCCESS
     library().fanin_unmap(memory[0], 64)
 
 
@@ -80,7 +80,7 @@ def test_closed_region_is_gone_from_the_device(pd, joined):
     mr.close()
     mr.close()
     qp.post_send(request_over(mr.address, mr.address, 64, source_lkey=mr.lkey, destination_lkey=mr.lkey))
-    assert one_completion(cq).status == Status["LOCAL_PROTECTION_ERROR"]
+    assert one_completion(cq).status == Status.LOCAL_PROTECTION_ERROR
     assert np.all(view == 0)
 
 
@@ -90,7 +90,7 @@ def test_unmapped_process_memory(joined):
     address = np.frombuffer(memory, "u1").ctypes.data
     memory.close()
     qp.post_send(request_over(address, address, 8192))
-    assert one_completion(cq).status == Status["LOCAL_PROTECTION_ERROR"]
+    assert one_completion(cq).status == Status.LOCAL_PROTECTION_ERROR
 
 
 def test_wait_times_out(joined):
@@ -112,7 +112,7 @@ def test_outstanding_requests_are_flushed_at_the_end(pd, make_job, end):
         first.post_send(request_over(data.ctypes.data, data.ctypes.data, 32, wr_id=wr_id))
     getattr(first, end)()
     completions = [completion for _ in range(3) for completion in queues[0].poll(64)[1]]
-    assert [(each.wr_id, each.status) for each in completions] == [(n, Status["FLUSHED"]) for n in range(100)]
+    assert [(each.wr_id, each.status) for each in completions] == [(n, Status.FLUSHED) for n in range(100)]
 
 
 def test_post_before_join(pd):
@@ -169,14 +169,14 @@ def sealed():
 def test_memfd_that_may_shrink_is_refused(context):
     descriptor = os.memfd_create("test", os.MFD_ALLOW_SEALING)
     os.ftruncate(descriptor, 8192)
-    assert register(context, descriptor, 8192) == Status["LOCAL_PROTECTION_ERROR"]
+    assert register(context, descriptor, 8192) == Status.LOCAL_PROTECTION_ERROR
     os.close(descriptor)
 
 
 def test_ordinary_file_is_refused(context, tmp_path):
     with open(tmp_path / "file", "w+b") as file:
         file.truncate(8192)
-        assert register(context, file.fileno(), 8192) == Status["LOCAL_PROTECTION_ERROR"]
+        assert register(context, file.fileno(), 8192) == Status.LOCAL_PROTECTION_ERROR
 
 
 @pytest.mark.parametrize(
@@ -203,8 +203,8 @@ def test_bounds_of_a_region(context, sealed, bounds, status):
 
 def test_sealed_against_writing(context, sealed):
     fcntl.fcntl(sealed, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
-    assert register(context, sealed, 8192) == Status["LOCAL_PROTECTION_ERROR"]
-    assert register(context, sealed, 8192, access=int(Access["READ"])) == Status["SUCCESS"]
+    assert register(context, sealed, 8192) == Status.LOCAL_PROTECTION_ERROR
+    assert register(context, sealed, 8192, access=int(Access.READ)) == Status.SUCCESS
 
 
 def test_quotas_of_a_client(context, sealed):
@@ -214,7 +214,7 @@ def test_quotas_of_a_client(context, sealed):
         CQ(context)
     queues[2].close()
     assert CQ(context).index == 2
-    assert [register(context, sealed, 64) for _ in range(9)] == [0] * 8 + [Status["NO_RESOURCES"]]
+    assert [register(context, sealed, 64) for _ in range(9)] == [0] * 8 + [Status.NO_RESOURCES]
 
 
 @contextlib.contextmanager
@@ -294,7 +294,7 @@ def test_objects_print_as_columns(pd, joined):
 
 
 def test_completion_names_the_lost_device():
-    lost = WC(1, Status["PEER_LOST"], 1, 0, 0, 7, 0, 0, 0b11, 1, 0x0A4D00FE)
+    lost = WC(1, Status.PEER_LOST, 1, 0, 0, 7, 0, 0, 0b11, 1, 0x0A4D00FE)
     assert "10.77.0.254" in str(lost)
     assert "none" in str(lost._replace(lost_device=0))
 

@@ -60,7 +60,7 @@ def test_overrun_of_a_completion_queue(joined, pd, make_job, device):
 
 
 def test_silent_requests_fill_no_queue(joined):
-    """Not signalled, they complete silently; a failed one has a completion."""
+    """Not signaled, they complete silently; a failed one has a completion."""
     qp, cq = joined
     memory = np.ones(1, "f4")
     silent = request_over(memory.ctypes.data, memory.ctypes.data, 4, flags=0)
@@ -70,7 +70,7 @@ def test_silent_requests_fill_no_queue(joined):
     assert one_completion(cq).wr_id == 5
     qp.post_send(request_over(0, 0, 4, wr_id=6, flags=0))
     completion = one_completion(cq)
-    assert (completion.wr_id, completion.status) == (6, Status["LOCAL_PROTECTION_ERROR"])
+    assert (completion.wr_id, completion.status) == (6, Status.LOCAL_PROTECTION_ERROR)
 
 
 def test_positions_follow_the_chunks(joined):
@@ -78,7 +78,7 @@ def test_positions_follow_the_chunks(joined):
     memory = np.zeros(10_000, "f4")
     for length, position in [(4, 1), (4096, 2), (4100, 4), (40_000, 14)]:
         qp.post_send(request_over(memory.ctypes.data, memory.ctypes.data, length))
-        assert one_completion(cq).status == Status["SUCCESS"]
+        assert one_completion(cq).status == Status.SUCCESS
         assert qp.position == position
     assert qp.mid == 4
 
@@ -92,9 +92,9 @@ def test_positions_follow_the_blocks(joined):
         before = qp.position
         blocks = -(-10_000 // block)
         address = Address(place, place + 30_000, 0, blocks, 0, blocks)
-        one = ContributorClass["ONE"]
-        qp.post_send(CollectiveWR(Op["NONE"], DType["U8"], 10_000, [address], block=block, contributors=one))
-        assert one_completion(cq).status == Status["SUCCESS"]
+        one = ContributorClass.ONE
+        qp.post_send(CollectiveWR(Op.NONE, DType.U8, 10_000, [address], block=block, contributors=one))
+        assert one_completion(cq).status == Status.SUCCESS
         assert qp.position - before == positions
 
 
@@ -103,8 +103,8 @@ def test_ranges_of_blocks(joined):
     qp, cq = joined
     source, destination = np.arange(10, dtype="u1"), np.zeros(10, "u1")
     address = Address(source.ctypes.data, destination.ctypes.data, 0, 4, 2, 2)
-    qp.post_send(CollectiveWR(Op["NONE"], DType["U8"], 10, [address], block=3, contributors=ContributorClass["ONE"]))
-    assert one_completion(cq).status == Status["SUCCESS"]
+    qp.post_send(CollectiveWR(Op.NONE, DType.U8, 10, [address], block=3, contributors=ContributorClass.ONE))
+    assert one_completion(cq).status == Status.SUCCESS
     assert destination.tolist() == [6, 7, 8, 9, 0, 0, 0, 0, 0, 0]
 
 
@@ -116,7 +116,7 @@ def test_inline_data_is_taken_when_it_is_posted(joined, length):
     wr = request_over(source.ctypes.data, destination.ctypes.data, length, inline=True, source_lkey=77)
     qp.post_send(wr)
     source[:] = -1
-    assert one_completion(cq).status == Status["SUCCESS"]
+    assert one_completion(cq).status == Status.SUCCESS
     assert destination.tobytes() == np.arange(4, dtype="f4").tobytes()[:length].ljust(16, b"\0")
 
 
@@ -138,7 +138,7 @@ def test_one_queue_pair_for_two_ranks(pd, make_job):
     mr.write(packed(addresses), 64, 128)
     keys = {"source_lkey": mr.lkey, "destination_lkey": mr.lkey}
     qp.post_send(CollectiveWR(SUM, F32, 8, addresses, list_address=mr.address + 128, **keys))
-    assert one_completion(cq).status == Status["SUCCESS"]
+    assert one_completion(cq).status == Status.SUCCESS
     assert data[16:20].tolist() == [11, 22, 11, 22]
 
 
@@ -155,8 +155,8 @@ def test_long_address_list_lies_in_the_source_region():
 
 def test_flags_of_a_request():
     defaults = {"jid": 1, "mid": 2, "segments": 1, "node": 1, "rank": 1, "seg": 3, "chunk_length": 4096, "route": 0}
-    wqe = request_over(1, 2, 4, flags=int(WqeFlag["FENCE"] | WqeFlag["SIGNALED"])).to_c(defaults)
-    assert (wqe.flags, wqe.block, wqe.segments) == (WqeFlag["FENCE"] | WqeFlag["SIGNALED"], 4, 1)
+    wqe = request_over(1, 2, 4, flags=WqeFlag.FENCE | WqeFlag.SIGNALED).to_c(defaults)
+    assert (wqe.flags, wqe.block, wqe.segments) == (WqeFlag.FENCE | WqeFlag.SIGNALED, 4, 1)
     assert (wqe.address.source_blocks, wqe.address.destination_blocks) == (1, 1)
 
 
@@ -175,6 +175,6 @@ def test_query_of_a_message(joined):
     one_completion(cq)
     qp.post_query(0, wr_id=9)
     completion = one_completion(cq)
-    assert (completion.wr_id, completion.mid, completion.opcode) == (9, 0, WqeOpcode["QUERY"])
-    assert completion.status == Status["SUCCESS"]
+    assert (completion.wr_id, completion.mid, completion.opcode) == (9, 0, WqeOpcode.QUERY)
+    assert completion.status == Status.SUCCESS
     assert (qp.position, qp.mid) == (1, 1)

@@ -7,7 +7,7 @@ from fanin.verbs import CQ, WC, Address, CollectiveQP, CollectiveWR
 from fanin_wire.abi import DType, Op
 from tests.waiting import BOUND_S
 
-SUM, F32 = int(Op["SUM"]), int(DType["F32"])
+SUM, F32 = int(Op.SUM), int(DType.F32)
 
 
 def request_over(source: int, destination: int, length: int, **fields: object) -> CollectiveWR:

@@ -59,8 +59,8 @@ class Rig:
     def post(self, length: int, **members: Any) -> int:
         """Post a request as the client, and cut it. Returns the number of cut requests."""
         wqe = np.zeros(1, abi.WQE)
-        wqe["opcode"], wqe["contributors"] = WqeOpcode["COLLECTIVE"], ContributorClass["ALL"]
-        wqe["length"], wqe["block"], wqe["chunk"], wqe["flags"] = length, length, CHUNK, WqeFlag["SIGNALED"]
+        wqe["opcode"], wqe["contributors"] = WqeOpcode.COLLECTIVE, ContributorClass.ALL
+        wqe["length"], wqe["block"], wqe["chunk"], wqe["flags"] = length, length, CHUNK, WqeFlag.SIGNALED
         wqe["segments"] = segments_of(length)
         wqe["seg"] = self.position % self.slots if self.slots else 0
         for name, value in members.items():
@@ -71,7 +71,7 @@ class Rig:
     def query(self, mid: int, **members: Any) -> int:
         """Post a query. Returns the number of cut requests."""
         wqe = np.zeros(1, abi.WQE)
-        wqe["opcode"], wqe["mid"] = WqeOpcode["QUERY"], mid
+        wqe["opcode"], wqe["mid"] = WqeOpcode.QUERY, mid
         for name, value in members.items():
             wqe[name] = value
         return self._submit(wqe)

@@ -22,7 +22,7 @@ from tests.lanes.rig import CHUNK, aligned
 LIMITS = Limits(jobs=4, slots=256, queues=4, requests=abi.SQ_DEPTH, regions=8, actions=1024, max_chunk=CHUNK)
 LANES = 2
 JID, KEY, SLOTS, LKEY = 5, 77, 16, 9
-JOIN = int(MessageType["JOIN"])
+JOIN = int(MessageType.JOIN)
 
 
 class SteppedLanes:
@@ -49,7 +49,7 @@ class SteppedLanes:
     def join(self, tag: int, *, key: int = KEY, ranks: int = 1) -> None:
         """The queue pair joins a job of `ranks` ranks of this node, as the first of them."""
         request = np.zeros(1, abi.JOIN)
-        request["head"]["tag"], request["jid"], request["key"], request["route"] = tag, JID, key, Route["LOCAL"]
+        request["head"]["tag"], request["jid"], request["key"], request["route"] = tag, JID, key, Route.LOCAL
         request["rank_bitmap"], request["rank_mask"], request["node_count"] = 1, (1 << ranks) - 1, 1
         request["slots"], request["chunk"] = SLOTS, CHUNK
         self.host.join(self.queue, request[0])
@@ -73,18 +73,18 @@ class SteppedLanes:
 
     def joined(self) -> None:
         self.join(tag=1)
-        assert list(self.answers()) == [(1, Status["SUCCESS"])]
+        assert list(self.answers()) == [(1, Status.SUCCESS)]
 
     def left(self) -> None:
         """No job remains, whatever happened to it."""
         self.host.leave(self.queue, 2)
-        assert list(self.answers()) == [(2, Status["SUCCESS"])]
+        assert list(self.answers()) == [(2, Status.SUCCESS)]
 
     def post(self, **members: Any) -> None:
         """A request of the rank: zero bytes, which complete at once, unless `members` of the WQE differ."""
         wqe = np.zeros(1, abi.WQE)
-        wqe["opcode"], wqe["op"], wqe["dtype"] = WqeOpcode["COLLECTIVE"], Op["SUM"], DType["F32"]
-        wqe["contributors"], wqe["flags"], wqe["route"] = ContributorClass["ALL"], WqeFlag["SIGNALED"], Route["LOCAL"]
+        wqe["opcode"], wqe["op"], wqe["dtype"] = WqeOpcode.COLLECTIVE, Op.SUM, DType.F32
+        wqe["contributors"], wqe["flags"], wqe["route"] = ContributorClass.ALL, WqeFlag.SIGNALED, Route.LOCAL
         wqe["address_count"], wqe["jid"], wqe["chunk"] = 1, JID, CHUNK
         wqe["node_bitmap"] = wqe["rank_bitmap"] = 1
         for name, value in members.items():

@@ -37,7 +37,7 @@ class HeldTurns:
         half, place = self.memory.nbytes // 2, self.memory.ctypes.data
         self.lanes.post(
             length=half, block=half, segments=SEGMENTS, source_lkey=LKEY, destination_lkey=LKEY,
-            op=Op["SUM"], dtype=DType["I32"], contributors=ContributorClass["ALL"],
+            op=Op.SUM, dtype=DType.I32, contributors=ContributorClass.ALL,
             address=np.array([(place, 0, 1, 0, 1, place + half)], "u8,u4,u4,u4,u4,u8"),
         )  # fmt: skip
 

@@ -8,7 +8,7 @@ from fanin_wire import abi
 from fanin_wire.abi import Status
 from tests.lanes.stepped_lanes import KEY, LANES
 
-SUCCESS, TIMEOUT, LOST = Status["SUCCESS"], Status["TIMEOUT"], Status["PEER_LOST"]
+SUCCESS, TIMEOUT, LOST = Status.SUCCESS, Status.TIMEOUT, Status.PEER_LOST
 
 
 @pytest.mark.parametrize("lane", range(LANES))
@@ -41,14 +41,14 @@ def test_a_completion_without_room_ends_the_job_in_all_lanes(lanes):
     lanes.post()
     assert lanes.turn(0) == Reason.ENDED
     lanes.host.spread_ends()
-    assert lanes.ends() == [Status["CQ_OVERRUN"]] * LANES
+    assert lanes.ends() == [Status.CQ_OVERRUN] * LANES
 
 
 def test_a_second_join_is_refused_and_leaves_the_job_alone(lanes):
     lanes.joined()
     with pytest.raises(Refused) as refusal:
         lanes.join(tag=2)
-    assert refusal.value.status == Status["INVALID_REQUEST"]
+    assert refusal.value.status == Status.INVALID_REQUEST
     assert list(lanes.answers()) == []
     assert lanes.ends() == [None, None]
     assert all(core.host.is_in_job(lanes.queue) for core in lanes.cores)
@@ -60,7 +60,7 @@ def test_an_answer_that_is_out_of_date_changes_nothing(lanes):
     lanes.host.leave(lanes.queue, 2)
     lanes.join(tag=3, key=KEY + 1)
     told = list(lanes.answers())
-    assert [(tag, status) for tag, status in told if status != Status["PENDING"]] == [
+    assert [(tag, status) for tag, status in told if status != Status.PENDING] == [
         (1, TIMEOUT), (2, SUCCESS), (3, SUCCESS),
     ]  # fmt: skip
     assert lanes.ends() == [None, None]

@@ -16,7 +16,7 @@ def garbage(random: np.random.Generator) -> np.ndarray:
     wqe = np.frombuffer(random.bytes(abi.WQE.itemsize), abi.WQE).copy()
     if random.random() < 0.5:
         wqe["jid"] = JID
-        wqe["opcode"] = random.choice([WqeOpcode["COLLECTIVE"], WqeOpcode["QUERY"]])
+        wqe["opcode"] = random.choice([WqeOpcode.COLLECTIVE, WqeOpcode.QUERY])
         wqe["segments"] = random.integers(0, 100)
     return wqe
 
@@ -36,7 +36,7 @@ def is_served(lanes: SteppedLanes) -> bool:
     lanes.joined()
     lanes.post(wr_id=7)
     (cqe,) = run(lanes)
-    return bool((cqe["wr_id"], cqe["status"]) == (7, Status["SUCCESS"]))
+    return bool((cqe["wr_id"], cqe["status"]) == (7, Status.SUCCESS))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -48,7 +48,7 @@ def test_garbage_is_answered_one_for_one(lanes, seed):
         lanes.post_record(wqe)
     found = run(lanes)
     assert sorted(int(cqe["wr_id"]) for cqe in found) == sorted(int(wqe["wr_id"][0]) for wqe in wqes)
-    assert not any(cqe["status"] == Status["SUCCESS"] for cqe in found if cqe["opcode"] != WqeOpcode["QUERY"])
+    assert not any(cqe["status"] == Status.SUCCESS for cqe in found if cqe["opcode"] != WqeOpcode.QUERY)
     lanes.left()
     assert is_served(lanes)
 

@@ -9,7 +9,6 @@ from fanin_wire.abi import Status
 from tests.lanes.rig import CHUNK, QP, QUEUE, Rig
 
 LONG = 40 * CHUNK  # for two lanes
-LOST, ABORTED = int(Status["PEER_LOST"]), int(Status["ABORTED"])
 
 
 def test_complete_when_all_lanes_are(make_rig):
@@ -52,14 +51,14 @@ def test_the_first_failure_is_reported_once_all_parts_are_back(make_rig):
     rig = make_rig(2)
     rig.post(LONG)
     parts = [rig.parts(lane)[0] for lane in (0, 1)]
-    rig.done(1, parts[1], status=LOST, missing=0b100, missing_kind=1)
+    rig.done(1, parts[1], status=Status.PEER_LOST, missing=0b100, missing_kind=1)
     assert not len(rig.completions())
-    rig.done(0, parts[0], status=ABORTED, missing=1)
+    rig.done(0, parts[0], status=Status.ABORTED, missing=1)
     (cqe,) = rig.completions()
-    assert (cqe["status"], cqe["missing"], cqe["missing_kind"], cqe["byte_length"]) == (LOST, 0b100, 1, 0)
+    assert (cqe["status"], cqe["missing"], cqe["missing_kind"], cqe["byte_length"]) == (Status.PEER_LOST, 0b100, 1, 0)
 
 
-@pytest.mark.parametrize(("status", "heard"), [(0, 0), (LOST, 1)])
+@pytest.mark.parametrize(("status", "heard"), [(0, 0), (Status.PEER_LOST, 1)])
 def test_a_silent_request_is_heard_only_if_it_fails(make_rig, status, heard):
     rig = make_rig(2)
     rig.post(4, flags=0)

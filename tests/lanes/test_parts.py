@@ -7,7 +7,7 @@ from fanin_wire.abi import ContributorClass, DType, Op, Status, WqeFlag, WqeOpco
 from tests.lanes.rig import CHUNK
 from tests.lanes.stepped_lanes import LANES, LKEY, SteppedLanes
 
-PENDING, SUCCESS = Status["PENDING"], Status["SUCCESS"]
+PENDING, SUCCESS = Status.PENDING, Status.SUCCESS
 
 
 def segments_of(length: int, block: int) -> int:
@@ -47,7 +47,7 @@ def test_a_message_of_all_lanes_is_whole(lanes, contributors, op, block):
     source[:] = np.random.default_rng(1).integers(0, 255, size)
     lanes.register(memory)
     lanes.joined()
-    kind = {"op": Op[op], "dtype": DType["I32"], "contributors": ContributorClass[contributors]}
+    kind = {"op": Op[op], "dtype": DType.I32, "contributors": ContributorClass[contributors]}
     segments = post(lanes, source, destination, min(block, size), mid=3, wr_id=8, **kind)
     (cqe,) = run(lanes)
     assert (cqe["status"], cqe["wr_id"], cqe["positions"], cqe["byte_length"]) == (SUCCESS, 8, segments, size)
@@ -61,11 +61,11 @@ def test_a_query_counts_the_part_that_is_done_and_the_one_that_is_not(lanes):
     memory = np.zeros(2 * size, np.uint8)
     lanes.register(memory)
     lanes.joined()
-    all_bring = {"op": Op["SUM"], "dtype": DType["I32"], "contributors": ContributorClass["ALL"]}
+    all_bring = {"op": Op.SUM, "dtype": DType.I32, "contributors": ContributorClass.ALL}
     post(lanes, memory[:size], memory[size:], size, mid=3, wr_id=8, **all_bring)
     for _ in range(10):
         lanes.turn(0)
-    lanes.post(opcode=WqeOpcode["QUERY"], mid=3, wr_id=9)
+    lanes.post(opcode=WqeOpcode.QUERY, mid=3, wr_id=9)
     answer, *others = run(lanes)
     assert (answer["wr_id"], answer["status"], answer["mid"]) == (9, PENDING, 3)
     assert 20 <= answer["positions"] < 40
@@ -80,8 +80,8 @@ def test_inline_data_go_to_all_lanes(lanes):
     lanes.register(memory)
     lanes.joined()
     lanes.post(
-        op=Op["SUM"], dtype=DType["I32"], contributors=ContributorClass["ALL"], length=16, block=16, segments=1,
-        flags=int(WqeFlag["SIGNALED"] | WqeFlag["INLINE"]), destination_lkey=LKEY, inline_tail=7,
+        op=Op.SUM, dtype=DType.I32, contributors=ContributorClass.ALL, length=16, block=16, segments=1,
+        flags=WqeFlag.SIGNALED | WqeFlag.INLINE, destination_lkey=LKEY, inline_tail=7,
         address=np.array([(memory.ctypes.data, 0, 1, 0, 1, 5)], "u8,u4,u4,u4,u4,u8"),
     )  # fmt: skip
     (cqe,) = run(lanes)

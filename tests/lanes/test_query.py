@@ -9,13 +9,12 @@ from fanin_wire.abi import Status, WqeFlag, WqeOpcode
 from tests.lanes.rig import CHUNK, QP, QUEUE, Rig
 
 LONG = 40 * CHUNK  # for two lanes: 20 segments each
-PENDING, SUCCESS, NOT_CONFIGURED = int(Status["PENDING"]), int(Status["SUCCESS"]), int(Status["NOT_CONFIGURED"])
-QUERY = int(WqeOpcode["QUERY"])
 
 
 def answer(rig: Rig, lane: int, query: np.void, done: int = 0, **members: int) -> None:
     """A lane reports that `done` segments of a message are done and the rest is not; none: an unknown message."""
-    rig.done(lane, query, positions=done, byte_length=done * CHUNK, status=PENDING if done else SUCCESS, **members)
+    status = Status.PENDING if done else Status.SUCCESS
+    rig.done(lane, query, positions=done, byte_length=done * CHUNK, status=status, **members)
 
 
 def test_all_lanes_are_asked_and_added_up(make_rig):
@@ -29,7 +28,8 @@ def test_all_lanes_are_asked_and_added_up(make_rig):
     (cqe,) = rig.completions()
     found = {name: int(cqe[name]) for name in ("wr_id", "opcode", "status", "positions", "byte_length", "mid", "qp")}
     assert found == {
-        "wr_id": 99, "opcode": QUERY, "status": PENDING, "positions": 7, "byte_length": 7 * CHUNK, "mid": 4, "qp": QP,
+        "wr_id": 99, "opcode": WqeOpcode.QUERY, "status": Status.PENDING, "positions": 7, "byte_length": 7 * CHUNK,
+        "mid": 4, "qp": QP,
     }  # fmt: skip
 
 
@@ -59,12 +59,12 @@ def test_an_answer_overtakes_requests(make_rig):
 def test_an_answer_overtakes_fenced_requests(make_rig):
     rig = make_rig(2)
     rig.post(4, mid=1)
-    rig.post(LONG, mid=2, flags=int(WqeFlag["FENCE"] | WqeFlag["SIGNALED"]))
+    rig.post(LONG, mid=2, flags=WqeFlag.FENCE | WqeFlag.SIGNALED)
     rig.query(2)
     for lane in (0, 1):
         answer(rig, lane, rig.parts(lane)[-1])
     (cqe,) = rig.completions()
-    assert (cqe["status"], cqe["positions"], cqe["byte_length"]) == (PENDING, 0, 0)
+    assert (cqe["status"], cqe["positions"], cqe["byte_length"]) == (Status.PENDING, 0, 0)
 
 
 def test_an_unknown_message_is_not_outstanding(make_rig):
@@ -74,7 +74,7 @@ def test_an_unknown_message_is_not_outstanding(make_rig):
     for lane in (0, 1):
         answer(rig, lane, rig.parts(lane)[-1])
     (cqe,) = rig.completions()
-    assert (cqe["status"], cqe["positions"]) == (SUCCESS, 0)
+    assert (cqe["status"], cqe["positions"]) == (Status.SUCCESS, 0)
 
 
 def test_a_message_that_waits_for_its_turn_to_complete_is_outstanding(make_rig):
@@ -87,7 +87,7 @@ def test_a_message_that_waits_for_its_turn_to_complete_is_outstanding(make_rig):
     for lane in (0, 1):
         answer(rig, lane, rig.parts(lane)[-1])
     (cqe,) = rig.completions()
-    assert (cqe["status"], cqe["positions"], cqe["byte_length"]) == (PENDING, 1, 4)
+    assert (cqe["status"], cqe["positions"], cqe["byte_length"]) == (Status.PENDING, 1, 4)
 
 
 @pytest.mark.parametrize("when", ["before the query", "before its answer", "after its answer"])
@@ -110,7 +110,7 @@ def test_a_part_that_comes_back_is_counted_once(make_rig, when):
     answer(rig, 1, queries[1], 7)
     (cqe,) = rig.completions()
     expected = 19 + 7 if when == "after its answer" else 20 + 7
-    assert (cqe["status"], cqe["positions"], cqe["byte_length"]) == (PENDING, expected, expected * CHUNK)
+    assert (cqe["status"], cqe["positions"], cqe["byte_length"]) == (Status.PENDING, expected, expected * CHUNK)
 
 
 def test_a_message_that_completes_meanwhile_is_completed_first(make_rig):
@@ -123,8 +123,8 @@ def test_a_message_that_completes_meanwhile_is_completed_first(make_rig):
     rig.done(1, other_part)
     answer(rig, 1, other_query)
     assert [(int(cqe["wr_id"]), int(cqe["status"]), int(cqe["missing"])) for cqe in rig.completions()] == [
-        (1, SUCCESS, 0),
-        (2, SUCCESS, 0),
+        (1, Status.SUCCESS, 0),
+        (2, Status.SUCCESS, 0),
     ]
 
 
@@ -132,9 +132,9 @@ def test_failed_query_gets_its_status(make_rig):
     rig = make_rig(2, [])
     rig.query(4)
     for lane in (0, 1):
-        rig.done(lane, rig.parts(lane)[0], status=NOT_CONFIGURED)
+        rig.done(lane, rig.parts(lane)[0], status=Status.NOT_CONFIGURED)
     (cqe,) = rig.completions()
-    assert cqe["status"] == NOT_CONFIGURED
+    assert cqe["status"] == Status.NOT_CONFIGURED
 
 
 def test_one_query_after_the_other(make_rig):

@@ -15,7 +15,6 @@ from tests.lanes.rig import CHUNK, QUEUE, Rig
 
 SEGMENTS_OF_A_LANE = 16
 LONG = 40 * CHUNK  # for two lanes
-FENCE = int(WqeFlag["FENCE"])
 CUT = {"sid", "segments", "seg", "wr_id", "flags"}  # members that differ between a part and its request
 
 
@@ -76,15 +75,15 @@ def test_a_request_out_of_step_is_out_of_step_for_the_lanes(make_rig):
     assert [int(rig.parts(lane)[0]["seg"]) for lane in (0, 1)] == [1, 1]
 
 
-def test_every_part_is_signalled_and_numbered(make_rig):
+def test_every_part_is_signaled_and_numbered(make_rig):
     rig = make_rig(2)
     rig.post(LONG, flags=0, wr_id=1 << 60)
-    rig.post(LONG, flags=int(WqeFlag["ADDRESS_LIST"]), wr_id=1 << 60)
+    rig.post(LONG, flags=int(WqeFlag.ADDRESS_LIST), wr_id=1 << 60)
     for lane in (0, 1):
         parts = rig.parts(lane)
         assert list(parts["wr_id"]) == [0, 1]
-        assert list(parts["flags"] & WqeFlag["SIGNALED"]) == [1, 1]
-        assert parts["flags"][1] & WqeFlag["ADDRESS_LIST"]
+        assert list(parts["flags"] & WqeFlag.SIGNALED) == [1, 1]
+        assert parts["flags"][1] & WqeFlag.ADDRESS_LIST
 
 
 @pytest.mark.parametrize(
@@ -114,7 +113,7 @@ def test_without_a_job_everything_goes_to_lane_0(make_rig):
 
 def test_a_barrier_is_one_position_of_lane_0(make_rig):
     rig = make_rig(2)
-    rig.post(0, segments=1, contributors=int(ContributorClass["NONE"]))
+    rig.post(0, segments=1, contributors=int(ContributorClass.NONE))
     assert len(rig.parts(0)) == 1
     rig.post(LONG)
     assert [int(rig.parts(lane)[0]["seg"]) for lane in (0, 1)] == [1, 0]
@@ -140,7 +139,7 @@ def test_a_fenced_request_waits_until_all_before_it_are_complete(make_rig):
     rig.post(LONG)
     rig.post(4)
     first, second = rig.parts(0), rig.parts(1)
-    rig.post(LONG, flags=FENCE)
+    rig.post(LONG, flags=WqeFlag.FENCE)
     rig.post(4)
     rig.done(0, first[0])
     rig.done(0, first[1])
@@ -154,16 +153,16 @@ def test_a_fenced_request_waits_until_all_before_it_are_complete(make_rig):
 
 def test_a_fence_with_nothing_before_it_holds_nothing(make_rig):
     rig = make_rig(2)
-    rig.post(4, flags=FENCE)
+    rig.post(4, flags=WqeFlag.FENCE)
     assert len(rig.parts(0)) == 1
-    rig.post(4, flags=FENCE)
+    rig.post(4, flags=WqeFlag.FENCE)
     assert len(rig.parts(0)) == 0
 
 
 def test_fenced_requests_do_not_keep_the_lane_awake(make_rig):
     rig = make_rig(2)
     rig.post(4)
-    rig.post(4, flags=FENCE)
+    rig.post(4, flags=WqeFlag.FENCE)
     assert rig.split() == 0
     assert not rig.is_waiting()
 
@@ -171,13 +170,13 @@ def test_fenced_requests_do_not_keep_the_lane_awake(make_rig):
 def test_fenced_requests_are_dropped_with_their_job(make_rig):
     rig = make_rig(2)
     rig.post(4)
-    rig.post(4, flags=FENCE)
+    rig.post(4, flags=WqeFlag.FENCE)
     rig.splitter.leave(QUEUE)
     rig.split()
     assert not len(rig.parts(0))
     rig.splitter.join(QUEUE, [64, 64])
     rig.position = 0
-    rig.post(4, flags=FENCE)
+    rig.post(4, flags=WqeFlag.FENCE)
     assert len(rig.parts(0)) == 1
 
 

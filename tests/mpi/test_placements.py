@@ -23,7 +23,7 @@ SHAPES = (
     Shape(nodes=6, fanout=(3, 2), plain_leaves=True),
     Shape(nodes=8, fanout=(2, 2, 2), plain_leaves=True),
 )
-ROUTES = {"auto": 255, "local": Route["LOCAL"], "tree": Route["TREE"], "ring": Route["RING"]}
+ROUTES = {"auto": 255, "local": Route.LOCAL, "tree": Route.TREE, "ring": Route.RING}
 SUCCESS = 0
 Nic = tuple[str, int, tuple[str, ...]]  # address, ring (0: none), switches above it (lowest first)
 
@@ -91,7 +91,7 @@ def check_rings(placed: list[Nic], joins: list[Any]) -> None:
     """A node is the previous one of its next node, whose index follows."""
     by_address = {number(place[0]): join for join, place in zip(joins, placed, strict=True)}
     for address, join in by_address.items():
-        if join.route != Route["RING"]:
+        if join.route != Route.RING:
             assert join.next_address == join.previous_address == 0
             continue
         following = by_address[join.next_address]
@@ -120,26 +120,26 @@ def test_a_tree_of_three_nodes() -> None:
     placed = [nics[1], nics[0], nics[1], nics[2]]
     found = [(hops(describe(placed, rank)[0]), describe(placed, rank)[0].rank_bitmap) for rank in range(4)]
     assert found == [([(switch, 0, 7)], 1), ([(switch, 1, 7)], 1), ([(switch, 0, 7)], 2), ([(switch, 2, 7)], 1)]
-    assert describe(placed, 0)[0].route == Route["TREE"]
+    assert describe(placed, 0)[0].route == Route.TREE
 
 
 def test_rings_below_a_tree() -> None:
     """Nodes on a plain switch form a ring, which is one child of the switch above. A ring of one node is none."""
     nics = nics_of(Shape(nodes=6, fanout=(3, 2), plain_leaves=True))
     joins = [describe(nics, rank)[0] for rank in range(6)]
-    assert [join.route for join in joins] == [Route["RING"]] * 6
+    assert [join.route for join in joins] == [Route.RING] * 6
     assert [join.node_count for join in joins] == [joins[0].node_count] * 6
-    assert all(join.flags & JobFlag["FIXED_START"] for join in joins)
+    assert all(join.flags & JobFlag.FIXED_START for join in joins)
     size = joins[0].node_count
     assert {hops(join)[0][1:] for join in joins} == {(bit, (1 << 6 // size) - 1) for bit in range(6 // size)}
     alone = describe([nics[0], nics[size]], 0)[0]
-    assert (alone.route, alone.next_address) == (Route["TREE"], 0)
+    assert (alone.route, alone.next_address) == (Route.TREE, 0)
 
 
 def test_ranks_of_one_node_need_no_way() -> None:
     nic = nics_of(Shape(nodes=3))[0]
     join = describe([nic, nic], 1)[0]
-    assert (join.route, join.rank_bitmap, join.rank_mask, join.hop_count) == (Route["LOCAL"], 2, 3, 0)
+    assert (join.route, join.rank_bitmap, join.rank_mask, join.hop_count) == (Route.LOCAL, 2, 3, 0)
 
 
 @pytest.mark.parametrize(

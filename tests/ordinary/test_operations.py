@@ -215,7 +215,7 @@ def test_a_datagram_with_another_key_is_dropped(connected: Connected) -> None:
 
 
 def test_many_requests_in_order(connected: Connected) -> None:
-    """More than the queues hold, unsignalled but for each 16th; a queue pair of the other side sends as well."""
+    """More than the queues hold, unsignaled but for each 16th; a queue pair of the other side sends as well."""
     one, other = connected()
     count, size = 1024, 3000
     one.fill()

@@ -28,14 +28,14 @@ STRUCTURES = {  # by the name in C; whole: whether the size is the same, too
 }
 IN_ROUTE = {"dgid", "flow_label", "sgid_index", "hop_limit", "traffic_class"}  # members of ibv_ah_attr.grh
 TABLES = {  # numpy records: our members, and theirs
-    "ibv_sge": (records.PIECE, {"address": "addr", "length": "length", "key": "lkey"}),
+    "ibv_sge": (records.SGE, {"address": "addr", "length": "length", "key": "lkey"}),
     "ibv_send_wr": (
         records.SEND_REQUEST,
         {
             "number": "wr_id",
             "next": "next",
-            "pieces": "sg_list",
-            "piece_count": "num_sge",
+            "sges": "sg_list",
+            "sge_count": "num_sge",
             "opcode": "opcode",
             "flags": "send_flags",
             "handle": "wr.ud.ah",
@@ -45,7 +45,7 @@ TABLES = {  # numpy records: our members, and theirs
     ),
     "ibv_recv_wr": (
         records.RECEIVE_REQUEST,
-        {"number": "wr_id", "next": "next", "pieces": "sg_list", "piece_count": "num_sge"},
+        {"number": "wr_id", "next": "next", "sges": "sg_list", "sge_count": "num_sge"},
     ),
     "ibv_wc": (
         records.COMPLETION,

@@ -1,6 +1,5 @@
 """`python -m tests.rdma.doorbells_over_rxe` runs tests/verbs_lib/doorbells.py between two rxe devices of a virtual
-machine,
-whose processor is emulated: the figures compare the two methods, not real machines."""
+machine, whose processor is emulated: the figures compare the two methods, not real machines."""
 
 from .machine import programs
 from .machine.guest import running

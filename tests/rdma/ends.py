@@ -25,7 +25,6 @@ from tests.transport.rig import PATH, STEPS, Endpoint
 from .machine.guest import Guest
 from .wire import Packet, Wire, address_bytes, packet
 
-GUEST_ADDRESS = "10.0.0.1"
 FANIN_ADDRESS = "10.0.0.2"
 MEMORY = 1 << 22
 LIMITS = Limits(queue_pairs=8, send_depth=64, receive_depth=64, regions=16, actions=1024, window=64)

@@ -1,8 +1,7 @@
 """A program for the guest: ranks at one end of the link, devices at the other, collectives by rdma://, and kills.
 
 `python -m tests.rdma.host_over_rxe '{"places": {"nic1": ["10.9.1.1", "rxe2"], ...}, "ranks_at": "rxe1", ...}'` prints
-the
-result as JSON: see `main`. The same program makes the same calls over the UNIX sockets.
+the result as JSON: see `main`. The same program makes the same calls over the UNIX sockets.
 """
 
 import json
@@ -44,8 +43,7 @@ Objects = dict[str, dict[str, int]]  # of each verbs device: how many of each ki
 
 def describe(places: dict[str, tuple[str, str]], port: int, token: Path) -> Fabric:
     """NICs below a switch, all at one end of the link, which serve ranks by RDMA at their addresses and `port`. Their
-    packets
-    use verbs devices too: rxe has the UDP port of RoCE."""
+    packets use verbs devices too: rxe has the UDP port of RoCE."""
     fabric = over_rxe(places)
 
     def with_rdma(device: Device) -> Device:

@@ -1,8 +1,7 @@
 """perftest on NICs of Fanin and on rxe, over the same link of one virtual machine.
 
 `python -m tests.rdma.perftest_beside_rxe` prints a table. Emulation slows code with vector instructions by another
-factor
-than other code: the figures compare the two there, not real machines.
+factor than other code: the figures compare the two there, not real machines.
 """
 
 import json

@@ -26,9 +26,9 @@ from fanin_wire import abi
 from fanin_wire.abi import Access, Status
 from tests.e2e.fabrics import eventually
 
-READ, READ_WRITE = int(Access["READ"]), int(Access["READ"] | Access["WRITE"])
+READ, READ_WRITE = int(Access.READ), Access.READ | Access.WRITE
 FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE = 1, 2
-REFUSED = dict.fromkeys(hostile_client.KINDS, Status["LOCAL_PROTECTION_ERROR"]) | {"sealed": Status["SUCCESS"]}
+REFUSED = dict.fromkeys(hostile_client.KINDS, Status.LOCAL_PROTECTION_ERROR) | {"sealed": Status.SUCCESS}
 NO_MEMORY = [kind for kind in hostile_client.KINDS if kind != "process memory"]
 
 
@@ -77,7 +77,7 @@ def test_register_of_every_kind_of_descriptor(nic: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", NO_MEMORY)
 def test_attach_with_a_descriptor_of_no_process_memory(nic: Path, kind: str) -> None:
     with client(nic) as hostile, hostile_client.opened([kind]) as passed:
-        assert status_of(hostile.ask(message("ATTACH").tobytes(), passed)) == Status["INVALID_REQUEST"]
+        assert status_of(hostile.ask(message("ATTACH").tobytes(), passed)) == Status.INVALID_REQUEST
 
 
 def test_regions_cost_the_device_no_descriptors(nic: Path) -> None:
@@ -97,7 +97,7 @@ def test_one_client_does_not_fill_the_address_space(nic: Path) -> None:
         request = message("REGISTER", length=1 << 39, access=READ_WRITE).tobytes()
         replies = [hostile.ask(request, [huge]) for _ in range(3)]
         os.close(huge)
-        assert [status_of(reply) for reply in replies] == [0, 0, Status["NO_RESOURCES"]]
+        assert [status_of(reply) for reply in replies] == [0, 0, Status.NO_RESOURCES]
         assert works(nic)
 
 
@@ -135,7 +135,7 @@ def test_half_a_message_and_one_too_long(nic: Path) -> None:
         hostile.ask(message("ATTACH").tobytes())
         data = local_job(1).tobytes()
         for part in (data[:-1], data[:20], data + b"\0" * 8000):
-            assert status_of(hostile.ask(part)) == Status["INVALID_REQUEST"]
+            assert status_of(hostile.ask(part)) == Status.INVALID_REQUEST
 
 
 def test_unattached_connections_do_not_block_clients(nic: Path) -> None:
@@ -144,7 +144,7 @@ def test_unattached_connections_do_not_block_clients(nic: Path) -> None:
         idle = [stack.enter_context(client(nic)) for _ in range(300)]
         assert works(nic)
         assert idle[0].ask(message("STATUS").tobytes()) == b""
-        assert status_of(idle[-1].ask(message("STATUS").tobytes())) == Status["SUCCESS"]
+        assert status_of(idle[-1].ask(message("STATUS").tobytes())) == Status.SUCCESS
 
 
 def test_flood_of_messages_leaves_time_for_data(nic: Path) -> None:
@@ -184,7 +184,7 @@ def test_client_that_ends_or_stops_in_the_middle(nic: Path, end: signal.Signals)
 def test_process_memory_of_an_ended_process(nic: Path) -> None:
     with subprocess.Popen(["sleep", "1000"]) as other, client(nic) as hostile:
         memory = os.open(f"/proc/{other.pid}/mem", os.O_RDWR)
-        assert status_of(hostile.ask(message("ATTACH").tobytes(), [memory])) == Status["SUCCESS"]
+        assert status_of(hostile.ask(message("ATTACH").tobytes(), [memory])) == Status.SUCCESS
         os.close(memory)
         other.kill()
         other.wait()
@@ -192,7 +192,7 @@ def test_process_memory_of_an_ended_process(nic: Path) -> None:
             hostile.ask(request.tobytes())
         hostile.post_request(collective(5, abi.LKEY_PROCESS, 0x10000))
         eventually(lambda: hostile.completion(), lambda cqe: cqe is not None)
-        assert hostile.completion()["status"] == Status["PEER_LOST"]
+        assert hostile.completion()["status"] == Status.PEER_LOST
 
 
 def test_wrong_key_for_a_job_of_another_client(nic: Path) -> None:
@@ -201,10 +201,10 @@ def test_wrong_key_for_a_job_of_another_client(nic: Path) -> None:
         for request in (message("ATTACH"), message("CREATE_CQ"), message("CREATE_QP")):
             stranger.ask(request.tobytes())
         for key in (0, 2, 0xFFFFFFFF):
-            assert status_of(stranger.ask(local_job(owner._jid, key).tobytes())) == Status["JID_IN_USE"]
+            assert status_of(stranger.ask(local_job(owner._jid, key).tobytes())) == Status.JID_IN_USE
         owner.post_request(collective(owner._jid, owner._lkey, 4096))
         eventually(lambda: owner.completion(), lambda cqe: cqe is not None)
-        assert owner.completion()["status"] == Status["SUCCESS"]
+        assert owner.completion()["status"] == Status.SUCCESS
 
 
 def test_socket_is_its_owners(nic: Path) -> None:
@@ -235,13 +235,13 @@ def test_device_without_descriptors_turns_clients_away_and_sleeps(running: Runni
     pid = pid_of(nic)
     with client(nic) as early:
         early.prepare_valid_state()
-        assert status_of(early.ask(message("STATUS").tobytes())) == Status["SUCCESS"]
+        assert status_of(early.ask(message("STATUS").tobytes())) == Status.SUCCESS
         kept = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (descriptors_of(pid), kept[1]))
         try:
             with pytest.raises((errors.FaninError, ConnectionError, OSError)):
                 works(nic)
-            assert status_of(early.ask(message("STATUS").tobytes())) == Status["SUCCESS"]
+            assert status_of(early.ask(message("STATUS").tobytes())) == Status.SUCCESS
         finally:
             resource.prlimit(pid, resource.RLIMIT_NOFILE, kept)
     assert works(nic)

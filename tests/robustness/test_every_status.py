@@ -63,8 +63,8 @@ def join(nic: HostileClient, jid: int, rank: int, **changes: int) -> bytes:
 def two_ranks(nic: Path, jid: int) -> Iterator[tuple[HostileClient, HostileClient]]:
     with client(nic) as first, client(nic) as second:
         join(first, jid, 0)
-        assert status_of(join(second, jid, 1)) == Status["SUCCESS"]
-        assert status_of(first.read()) == Status["SUCCESS"]
+        assert status_of(join(second, jid, 1)) == Status.SUCCESS
+        assert status_of(first.read()) == Status.SUCCESS
         yield first, second
 
 

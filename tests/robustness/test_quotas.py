@@ -100,6 +100,15 @@ def test_process_memory_counts_toward_no_quota() -> None:
     host.register(1, 0, 0, 1, 1, 4096)
 
 
+def take(host: OrdinaryHost, what: str, client: int) -> int:
+    """Take one of a kind; returns its number or key."""
+    if what == "regions":
+        return host.register(client, OrdinaryRegion(0, 1, 0, 0, 0))
+    if what == "shared queues":
+        return host.create_shared(client, 0, 4096)
+    return host.create(client, OrdinaryQueuePair(Service.RC, 0, 0, 0, False, 4096, 4096))[0]
+
+
 def give_back(host: OrdinaryHost, what: str) -> Callable[[int], None]:
     """The function that gives one of a kind back."""
     return {"regions": host.deregister, "shared queues": host.destroy_shared, "queue pairs": host.destroy}[what]
@@ -111,44 +120,29 @@ def test_shares_of_ordinary_traffic(what: str) -> None:
     limits = Limits(queue_pairs=8, shared_queues=8, regions=8, send_depth=32, receive_depth=32, actions=128)
     host = OrdinaryHost("127.0.0.1", 1500, limits)
 
-    def take(client: int) -> int:
-        if what == "regions":
-            return host.register(client, OrdinaryRegion(0, 1, 0, 0, 0))
-        if what == "shared queues":
-            return host.create_shared(client, 0, 4096)
-        return host.create(client, OrdinaryQueuePair(Service["RC"], 0, 0, 0, False, 4096, 4096))[0]
-
-    taken = [take(0) for _ in range(6)]
+    taken = [take(host, what, 0) for _ in range(6)]
     with pytest.raises(NoResources, match=f"{what} of ordinary traffic: .* 2 are left for the others"):
-        take(0)
+        take(host, what, 0)
     for client in (1, 63):
-        take(client)
+        take(host, what, client)
         with pytest.raises(NoResources):
-            take(client)
+            take(host, what, client)
     give_back(host, what)(taken[0])
-    take(7)
+    take(host, what, 7)
 
 
 @pytest.mark.parametrize("what", ["queue pairs", "shared queues", "regions"])
 def test_five_greedy_clients_of_ordinary_traffic(what: str) -> None:
     """Each takes its limit: three quarters of the rest, so that the fifth finds nothing. The first can not retake all
-        that it
-    gives back: the others, who have less, find their shares of it."""
+    that it gives back: the others, who have less, find their shares of it."""
     limits = Limits(queue_pairs=64, shared_queues=64, regions=64, send_depth=32, receive_depth=32, actions=128)
     host = OrdinaryHost("127.0.0.1", 1500, limits)
-
-    def take(client: int) -> int:
-        if what == "regions":
-            return host.register(client, OrdinaryRegion(0, 1, 0, 0, 0))
-        if what == "shared queues":
-            return host.create_shared(client, 0, 4096)
-        return host.create(client, OrdinaryQueuePair(Service["RC"], 0, 0, 0, False, 4096, 4096))[0]
 
     def take_all(client: int) -> list[int]:
         taken = []
         with contextlib.suppress(NoResources):
             while True:
-                taken.append(take(client))
+                taken.append(take(host, what, client))
         return taken
 
     held = [take_all(client) for client in range(5)]

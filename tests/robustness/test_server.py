@@ -105,7 +105,7 @@ def test_unknown_rights_of_process_memory_are_refused() -> None:
     transport.register.return_value = 77
     client = OrdinaryClient(0, transport, Mock(), lambda cq: True, has_memory=True)
     record = np.zeros(1, abi.REGISTER)[0]
-    record["address"], record["length"], record["access"] = 4096, 64, Access["ORDINARY"]
+    record["address"], record["length"], record["access"] = 4096, 64, Access.ORDINARY
     assert client.register(record, None) == 77
     record["access"] |= 1 << 20
     with pytest.raises(Refused, match="rights"):

@@ -41,7 +41,7 @@ def test_client_of_another_version_is_told_so(nic: Path, version: int, kind: str
         head = record if record.dtype == abi.MESSAGE else record["head"]
         head["version"] = version
         reply = np.frombuffer(other.ask(record.tobytes()), abi.MESSAGE, count=1)[0]
-    assert (reply["version"], reply["status"], reply["tag"]) == (abi.ABI_VERSION, Status["VERSION_MISMATCH"], 9)
+    assert (reply["version"], reply["status"], reply["tag"]) == (abi.ABI_VERSION, Status.VERSION_MISMATCH, 9)
 
 
 @contextmanager
@@ -80,7 +80,7 @@ def test_attach_to_a_device_of_another_version(version: int, status: str) -> Non
 
 @pytest.mark.parametrize("version", OTHERS)
 def test_status_of_a_device_of_another_version(version: int) -> None:
-    refusal = Status["VERSION_MISMATCH"]
+    refusal = Status.VERSION_MISMATCH
     library = pytest.raises(errors.VersionMismatch, match=f"it speaks version {version} ")
     with device_of_version(version, refusal) as path, library:
         device_status(path)
@@ -162,7 +162,7 @@ def test_real_nic_below_a_switch_of_another_version(nic: Path, version: int) -> 
         thread = threading.Thread(target=refuse, args=(switch, own, version, jid))
         thread.start()
         hop = Hop(int(ipaddress.IPv4Address(own)), 0, 0b11)
-        way = Membership(jid=jid, key=6, route=Route["TREE"], node_count=2, hops=(hop,))
+        way = Membership(jid=jid, key=6, route=Route.TREE, node_count=2, hops=(hop,))
         with pytest.raises(errors.VersionMismatch) as raised:
             CollectiveQP(PD(context), CQ(context)).join(way, BOUND_S)
         thread.join()
@@ -178,5 +178,5 @@ def refuse(switch: socket.socket, own: str, version: int, jid: int) -> None:
         request, (address, _) = switch.recvfrom(4096)
         asked = unpack(CETH, request[BTH.size :])
     same = {name: asked[name] for name in ("jid", "key", "source")}
-    covered = header(Opcode.CONFIG_ACK, 8, version=version, status=Status["VERSION_MISMATCH"], **same) + bytes(8)
+    covered = header(Opcode.CONFIG_ACK, 8, version=version, status=Status.VERSION_MISMATCH, **same) + bytes(8)
     switch.sendto(datagram(own, UDP_PORT, address, covered), (address, UDP_PORT))

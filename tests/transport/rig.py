@@ -118,7 +118,7 @@ class Endpoint:
         inline: bytes | None = None,
         **members: int,
     ) -> None:
-        """Post a request to send. pieces: (offset, length) in the memory. Signalled unless `flags` say otherwise."""
+        """Post a request to send. pieces: (offset, length) in the memory. Signaled unless `flags` say otherwise."""
         wqe = np.zeros(1, SEND_WQE)
         wqe["opcode"], wqe["flags"], wqe["sge_count"] = opcode, SIGNALED, len(pieces)
         wqe["wr_id"] = 100

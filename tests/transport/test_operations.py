@@ -155,7 +155,7 @@ def test_pieces_are_gathered_and_scattered():
     assert pair.two.completions[0].length == len(data) == 700
 
 
-def test_unsignalled_requests_have_no_completion():
+def test_unsignaled_requests_have_no_completion():
     pair = Pair()
     pair.one.post(RequestOpcode.RDMA_WRITE, (SOURCE, 10), flags=0, **remote(pair))
     pair.one.post(RequestOpcode.RDMA_WRITE, (SOURCE, 10), wr_id=2, **remote(pair))

@@ -114,7 +114,7 @@ CONTRIBUTIONS = (
         offload(
             Opcode.CONTRIBUTION,
             flags=ALL | WANTS,
-            status=Status["LOCAL_PROTECTION_ERROR"],
+            status=Status.LOCAL_PROTECTION_ERROR,
             **arithmetic("SUM", "f32"),
             **place(518, 512),
             **UP,
@@ -232,7 +232,7 @@ RESULTS = (
         offload(
             Opcode.RESULT,
             flags=ALL,
-            status=Status["LOCAL_PROTECTION_ERROR"],
+            status=Status.LOCAL_PROTECTION_ERROR,
             contributions=12,
             **arithmetic("SUM", "f32"),
             **place(518, 512),

@@ -96,7 +96,7 @@ def test_a_wrong_padcount_can_be_given():
 
 
 def test_codes_have_names():
-    packet = offload(Opcode.NAK, status=Status["NOT_CONFIGURED"], flags=0x43)
+    packet = offload(Opcode.NAK, status=Status.NOT_CONFIGURED, flags=0x43)
     assert packet.sprintf("%BTH.opcode% %CETH.status% %CETH.flags%") == (
         "NAK NOT_CONFIGURED HAS_DATA+WANTS_RESULT+CLASS_ALL"
     )

@@ -195,10 +195,10 @@ def test_combination_is_taken_or_refused_by_name(operation, entry):
 
 
 def test_unknown_codes_are_not_supported():
-    assert not supports(Op["NONE"], DType["F32"])
-    assert not supports(Op["SUM"], DType["NONE"])
-    assert not supports(max(Op) + 1, DType["F32"])
-    assert not supports(Op["SUM"], max(DType) + 1)
+    assert not supports(Op.NONE, DType.F32)
+    assert not supports(Op.SUM, DType.NONE)
+    assert not supports(max(Op) + 1, DType.F32)
+    assert not supports(Op.SUM, max(DType) + 1)
 
 
 @EVERY_DATATYPE

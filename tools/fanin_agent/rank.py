@@ -87,7 +87,7 @@ class Rank:
         if not self._queue.wait(seconds):
             return False
         for each in self._queue.poll(BATCH)[1]:
-            if each.opcode == WqeOpcode["QUERY"]:
+            if each.opcode == WqeOpcode.QUERY:
                 self._queries += 1
             else:
                 self._completions.append(each)
@@ -119,7 +119,7 @@ class Rank:
         try:
             self._qp.leave(seconds)
         except FaninError as error:
-            if error.status != Status["TIMEOUT"]:
+            if error.status != Status.TIMEOUT:
                 raise
             return dict(PENDING)
         return {"status": "SUCCESS"}

@@ -63,7 +63,7 @@ class JobBelow(Job):
 
     def partial(self, position: int, data: np.ndarray | bytes | None = None, **ceth: Any) -> Expected:
         """CONTRIBUTION to the parent: of every child, each of one rank that wants the result."""
-        values = self.place(position) | {"op": int(Op["SUM"]), "flags": ALL | WANTS, "node_bitmap": 1 << UP}
+        values = self.place(position) | {"op": int(Op.SUM), "flags": ALL | WANTS, "node_bitmap": 1 << UP}
         values |= {"rank_bitmap": ANY}
         if data is not None:
             values |= {"flags": ALL | WANTS | DATA, "contributions": self.size}
@@ -71,7 +71,7 @@ class JobBelow(Job):
 
     def total(self, position: int, data: np.ndarray | bytes | None = None, *, source: str = "", **ceth: Any) -> None:
         """RESULT of the parent."""
-        values = self.place(position) | {"op": int(Op["SUM"]), "flags": ALL, "node_bitmap": 1 << UP}
+        values = self.place(position) | {"op": int(Op.SUM), "flags": ALL, "node_bitmap": 1 << UP}
         if data is not None:
             values |= {"flags": ALL | DATA, "contributions": 2 * self.size}
         self.down(Opcode.RESULT, payload_of(data), source=source, **(values | type_of(data) | ceth))
@@ -101,5 +101,5 @@ class JobBelow(Job):
         except Mismatch:
             return  # the verdict is known
         self.down(Opcode.LEAVE_ACK)
-        self.down(Opcode.ABORT, status=int(Status["ABORTED"]))  # if it was still forming
+        self.down(Opcode.ABORT, status=int(Status.ABORTED))  # if it was still forming
         self.down(Opcode.LEAVE_ACK)

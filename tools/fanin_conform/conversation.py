@@ -22,7 +22,7 @@ from fanin_wire.datatypes import DATATYPES
 from fanin_wire.fields import WAIT_BODY, Opcode
 from fanin_wire.operations import OPERATIONS
 
-LEASES, CHILDREN, LONGEST = (4, 8), (1, 2, 3), 64  # slots, children of a job, bytes of a segment in units of 16
+LEASES, CHILDREN, MAX_UNITS = (4, 8), (1, 2, 3), 64  # slots, children of a job, bytes of a segment in units of 16
 KINDS = {"contribute": 12, "again": 3, "probe": 5, "query": 1, "poison": 1}  # how often
 SHRINK_S = 30.0
 Answers = dict[int, list[Dissected | Mismatch]]  # by number of the address; the comparable part of packets
@@ -172,14 +172,14 @@ class Play:
         pairs = [(op, each) for op in OPERATIONS for each in DATATYPES if op.takes(each) and self.profile.has(op, each)]
         operation, datatype = numbers.choice(pairs)
         kind = numbers.choice([ALL, ALL, ALL, ONE, NONE])
-        root, length = numbers.randrange(self.conversation.children), 16 * numbers.randrange(1, LONGEST)
+        root, length = numbers.randrange(self.conversation.children), 16 * numbers.randrange(1, MAX_UNITS)
         wants = WANTS if random.Random(position * 64 + bit).random() < 0.8 else 0
         names |= {"op": int(operation.code), "dtype": int(datatype.code), "flags": kind | wants}
         if kind != ALL:
-            names["op"] = int(Op["NONE"])
+            names["op"] = int(Op.NONE)
         brings = kind == ALL or (kind == ONE and bit == root)
         if (position, bit) in self.poisoned:
-            job.contribute(bit, position, None, **names, status=int(Status["LOCAL_PROTECTION_ERROR"]))
+            job.contribute(bit, position, None, **names, status=int(Status.LOCAL_PROTECTION_ERROR))
         elif brings:
             data = np.random.default_rng([self.conversation.seed, position, bit])
             if kind == ALL and operation.widens(datatype) and self.conversation.flags & 1:

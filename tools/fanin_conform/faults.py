@@ -49,7 +49,7 @@ def losing(code: Opcode) -> Change:
 
 
 def _rounded(data: bytearray) -> bytearray:
-    if data[0] == Opcode.RESULT and get(data, "dtype") == DType["F32"] and get(data, "length") >= 4:
+    if data[0] == Opcode.RESULT and get(data, "dtype") == DType.F32 and get(data, "length") >= 4:
         data[TRANSPORT_SIZE] ^= 1
     return data
 
@@ -84,8 +84,8 @@ def _fixed_slot(data: bytearray) -> bytearray:
 
 def _bytes_of_class_one(data: bytearray) -> bytearray:
     flags, classes = get(data, "flags"), CLASS_MASK << CLASS_SHIFT
-    if data[0] == Opcode.CONTRIBUTION and flags & Flag.HAS_DATA and get(data, "dtype") == DType["NONE"]:
-        put(data, "flags", flags & ~classes | ContributorClass["ONE"] << CLASS_SHIFT)
+    if data[0] == Opcode.CONTRIBUTION and flags & Flag.HAS_DATA and get(data, "dtype") == DType.NONE:
+        put(data, "flags", flags & ~classes | ContributorClass.ONE << CLASS_SHIFT)
     return data
 
 
@@ -93,7 +93,7 @@ def class_of_four(data: bytearray) -> bytearray:
     """The faulty device treats the reserved class as ALL."""
     flags, classes = get(data, "flags"), CLASS_MASK << CLASS_SHIFT
     if data[0] in (Opcode.CONTRIBUTION, Opcode.RESULT) and flags & classes == classes:
-        put(data, "flags", flags & ~classes | ContributorClass["ALL"] << CLASS_SHIFT)
+        put(data, "flags", flags & ~classes | ContributorClass.ALL << CLASS_SHIFT)
     return data
 
 
@@ -111,7 +111,7 @@ FAULTS = (
     Fault("unknown jobs get no NAK", "5-12", outward=losing(Opcode.NAK)),
     Fault("nobody is told of an abort", "11-2", outward=losing(Opcode.ABORT)),
     Fault("an abort names nobody", "7.1-6", outward=setting(Opcode.ABORT, "node_bitmap", 0)),
-    Fault("every abort says ABORTED", "11-3", outward=setting(Opcode.ABORT, "status", Status["ABORTED"])),
+    Fault("every abort says ABORTED", "11-3", outward=setting(Opcode.ABORT, "status", Status.ABORTED)),
     Fault("the version is not looked at", "5-6", inward=fixed_version),
     Fault("seg is not looked at", "5-21", inward=_fixed_slot),
     Fault("the reserved class counts as ALL", "5-21", inward=class_of_four),

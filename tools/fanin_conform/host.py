@@ -8,11 +8,11 @@ import numpy as np
 from scapy.packet import Packet, Raw
 
 from fanin_conform.datagram import Dissected
+from fanin_conform.job import ALL, DATA, NONE, ONE, WANTS, f32, payload_of
 from fanin_conform.listener import RECEIVE_TIMEOUT_S, Mismatch
 from fanin_conform.profile import LeftOut
 from fanin_conform.tester import ANY, Expected, Tester
 from fanin_conform.values import difference, elements_text
-from fanin_wire import fields
 from fanin_wire.abi import ContributorClass, DType, JobFlag, Op, Route, Status
 from fanin_wire.agent import (
     AgentError,
@@ -29,31 +29,23 @@ from fanin_wire.agent import (
     Request,
     Wait,
 )
-from fanin_wire.datatypes import datatype_of
+from fanin_wire.datatypes import datatype_by_name, datatype_of
 from fanin_wire.fields import Flag, Opcode
 from fanin_wire.geometry import segment_length
-from fanin_wire.layers import offload
+from fanin_wire.layers import CONFIG, CONFIG_ACK, HOP, offload
+from fanin_wire.operations import operation_by_name
 
-ALL, ONE, NONE = (int(ContributorClass[name]) << fields.CLASS_SHIFT for name in ("ALL", "ONE", "NONE"))
 CLASSES = {"ALL": ALL, "ONE": ONE, "NONE": NONE}
-WANTS, DATA, AHEAD, WIDE = int(Flag.WANTS_RESULT), int(Flag.HAS_DATA), int(Flag.AHEAD), int(Flag.WIDE)
+AHEAD = int(Flag.AHEAD)
 DIGEST = (1, 2)
-CONFIG_FLAGS = int(JobFlag["WIDE"] | JobFlag["REPRODUCIBLE_RUN"] | JobFlag["REPRODUCIBLE_SHAPE"])
+CONFIG_FLAGS = JobFlag.WIDE | JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE
 NOBODY: Blocks = (0, 0)
-MID_BITS, SID_BITS = 16, 16
+MID_BITS = 16
 
 
 class Place(NamedTuple):
     mid: int
     sid: int
-
-
-def f32(*values: float) -> np.ndarray:
-    return np.array(values, "<f4")
-
-
-def payload_of(data: np.ndarray | bytes | None) -> bytes:
-    return data.tobytes() if isinstance(data, np.ndarray) else data or b""
 
 
 class NicJob:
@@ -159,9 +151,6 @@ class NicJob:
         return False
 
     def _require(self, op: str, dtype: str) -> None:
-        from fanin_wire.datatypes import datatype_by_name
-        from fanin_wire.operations import operation_by_name
-
         self.tester.profile.require(operation_by_name(op), datatype_by_name(dtype.lower()))
 
     def _placed(self, rank: int, request: Post, mid: int) -> list[int]:
@@ -251,7 +240,7 @@ class NicJob:
 
     def described(self, data: np.ndarray | bytes | None, ranks: int) -> dict[str, Any]:
         """Operation, type, flags and contributions of a segment: SUM of class ALL."""
-        values: dict[str, Any] = {"op": int(Op["SUM"]), "flags": ALL}
+        values: dict[str, Any] = {"op": int(Op.SUM), "flags": ALL}
         if data is not None:
             values |= {"flags": ALL | DATA, "contributions": ranks}
         if isinstance(data, np.ndarray):
@@ -308,8 +297,6 @@ class NicTree(NicJob):
 
     def answer(self, slots: int = 0, window: int = 0, *, length: int = 0, source: str = "", **ceth: Any) -> None:
         """CONFIG_ACK of the parent. length: of its body, with zeros."""
-        from fanin_wire.layers import CONFIG_ACK
-
         assert self.config is not None
         token = {"token": self.config.ceth["token"]}
         body = bytes(CONFIG_ACK(slots=slots, window=window)).ljust(length, b"\0")
@@ -353,7 +340,7 @@ class NicTree(NicJob):
         """The parent ends the job, and answers the NIC's LEAVE."""
         self.close_host()
         self.down(Opcode.LEAVE_ACK)
-        self.down(Opcode.ABORT, status=int(Status["ABORTED"]))
+        self.down(Opcode.ABORT, status=int(Status.ABORTED))
         self.drain()
         self.down(Opcode.LEAVE_ACK)
 
@@ -382,13 +369,13 @@ class NicRing(NicJob):
         self.before, self.after = (index - 1) % nodes, (index + 1) % nodes
         self.up_bit = 3
         self.config: Dissected | None = None
-        flags |= int(JobFlag["FIXED_START"]) if below else 0
+        flags |= int(JobFlag.FIXED_START) if below else 0
         super().__init__(tester, ranks, flags=flags, **given)
 
     @property
     def is_fixed(self) -> bool:
         """Whether every position starts at node 0."""
-        return bool(self.flags & int(JobFlag["FIXED_START"] | JobFlag["REPRODUCIBLE_SHAPE"]))
+        return bool(self.flags & int(JobFlag.FIXED_START | JobFlag.REPRODUCIBLE_SHAPE))
 
     @property
     def is_last(self) -> bool:
@@ -417,11 +404,9 @@ class NicRing(NicJob):
 
     def config_of_previous(self, **changes: Any) -> None:
         """CONFIG of the previous node."""
-        from fanin_wire.layers import CONFIG, HOP
-
         hop = [HOP(address=f"::ffff:{self.tester.target.address}", bit=self.before, mask=1 << self.before)]
         values: dict[str, Any] = {"boot_id": 55, "digest_high": DIGEST[0], "digest_low": DIGEST[1]}
-        values |= {"slots": self.slots, "window": self.slots // 2, "chunk": self.chunk, "route": int(Route["RING"])}
+        values |= {"slots": self.slots, "window": self.slots // 2, "chunk": self.chunk, "route": int(Route.RING)}
         values |= {"flags": self.flags & CONFIG_FLAGS, "hop": hop} | changes
         ceth = values.pop("ceth", {})
         sender = values.pop("sender", self.previous)
@@ -435,8 +420,6 @@ class NicRing(NicJob):
 
     def grant(self, slots: int | None = None, window: int | None = None, **ceth: Any) -> None:
         """CONFIG_ACK of the next node, as long as the longest packet."""
-        from fanin_wire.layers import CONFIG_ACK
-
         assert self.config is not None
         self.slots = slots or self.slots
         body = bytes(CONFIG_ACK(slots=self.slots, window=window or self.slots // 2)).ljust(self.chunk, b"\0")
@@ -517,7 +500,7 @@ class NicRing(NicJob):
         self.close_host()
         self.from_previous(Opcode.LEAVE)
         self.from_next(Opcode.LEAVE_ACK, source=self.index)
-        self.from_next(Opcode.ABORT, status=int(Status["ABORTED"]))
+        self.from_next(Opcode.ABORT, status=int(Status.ABORTED))
         self.drain()
         self.from_previous(Opcode.LEAVE)
         self.from_next(Opcode.LEAVE_ACK, source=self.index)

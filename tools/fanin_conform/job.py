@@ -16,7 +16,6 @@ from fanin_wire.layers import CONFIG, CONFIG_ACK, HOP, offload
 from fanin_wire.operations import OPERATIONS
 
 ALL, ONE, NONE = (int(ContributorClass[name]) << fields.CLASS_SHIFT for name in ("ALL", "ONE", "NONE"))
-ALL_FLAGS = 7  # of CONFIG
 WANTS, DATA = int(Flag.WANTS_RESULT), int(Flag.HAS_DATA)
 
 
@@ -107,7 +106,7 @@ class Job:
 
     def contribute(self, bit: int, position: int, data: np.ndarray | bytes | None = None, **ceth: Any) -> None:
         """CONTRIBUTION of a child that wants the result; SUM of class ALL unless `ceth` says otherwise."""
-        values = self.place(position) | {"op": int(Op["SUM"]), "flags": ALL | WANTS, "node_bitmap": 1 << bit}
+        values = self.place(position) | {"op": int(Op.SUM), "flags": ALL | WANTS, "node_bitmap": 1 << bit}
         values |= {"rank_bitmap": 1}
         if data is not None:
             values |= {"flags": ALL | WANTS | DATA, "contributions": 1}
@@ -139,7 +138,7 @@ class Job:
 
     def pending(self, bit: int, missing: Any, **ceth: Any) -> Expected:
         """CONFIG_ACK that names the missing children."""
-        named = {"status": int(Status["PENDING"]), "seg": 1, "node_bitmap": sum(1 << each for each in missing)}
+        named = {"status": int(Status.PENDING), "seg": 1, "node_bitmap": sum(1 << each for each in missing)}
         return self.to(bit, Opcode.CONFIG_ACK, ANY, **({"token": self.token(bit)} | named | ceth))
 
     def refused(self, bit: int, status: str, **ceth: Any) -> Expected:
@@ -149,7 +148,7 @@ class Job:
 
     def result(self, bit: int, position: int, data: np.ndarray | bytes | None = None, **ceth: Any) -> Expected:
         """RESULT, with or without data; SUM of class ALL with two ranks' data unless `ceth` says otherwise."""
-        values = self.place(position) | {"op": int(Op["SUM"]), "flags": ALL, "node_bitmap": 1 << bit}
+        values = self.place(position) | {"op": int(Op.SUM), "flags": ALL, "node_bitmap": 1 << bit}
         values |= {"contributions": self.size}
         if data is not None:
             values["flags"] = ALL | DATA

@@ -77,7 +77,7 @@ class LanedTree(NicTree):
         self.close_host()
         for lane in range(self.lanes):
             self.down_lane(lane, Opcode.LEAVE_ACK)
-            self.down_lane(lane, Opcode.ABORT, status=int(Status["ABORTED"]))
+            self.down_lane(lane, Opcode.ABORT, status=int(Status.ABORTED))
         self.drain()
         for lane in range(self.lanes):
             self.down_lane(lane, Opcode.LEAVE_ACK)

@@ -67,7 +67,7 @@ NIC_FAULTS = (
     Fault("AHEAD is never set", "7.5-2", outward=without(CONTRIBUTION, Flag.AHEAD)),
     Fault("wide partials have no flag", "12-21", outward=without(CONTRIBUTION, Flag.WIDE)),
     Fault("poison is not told", "11-30", outward=setting(CONTRIBUTION, "status", 0)),
-    Fault("MEAN goes up as SUM", "12-24", outward=setting(CONTRIBUTION, "op", int(Op["SUM"]))),
+    Fault("MEAN goes up as SUM", "12-24", outward=setting(CONTRIBUTION, "op", int(Op.SUM))),
     Fault("padding is not zero", "2-13", outward=_padded),
     Fault("a CONTRIBUTION has a token", "2.2-1", outward=setting(CONTRIBUTION, "token", 1)),
     # What it takes from above
@@ -107,7 +107,7 @@ NIC_FAULTS = (
     Fault("a RESULT forgets who wants it", "9-13", outward=setting(RESULT, "rank_bitmap", 0)),
     Fault("neighbours are not told of an abort", "11-2", outward=losing(Opcode.ABORT)),
     Fault("a PROBE of the previous node is lost", "9-22", inward=losing(Opcode.PROBE)),
-    Fault("op is not compared", "7.1-6", inward=setting(CONTRIBUTION, "op", int(Op["SUM"]))),
+    Fault("op is not compared", "7.1-6", inward=setting(CONTRIBUTION, "op", int(Op.SUM))),
     Fault("nobody learns the state of the ring", "10.8-2", outward=losing(Opcode.STATUS)),
     Fault("the chain of CONFIGs ends here", "10.2-7", outward=losing(Opcode.CONFIG)),
     # What the ranks learn

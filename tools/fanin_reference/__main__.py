@@ -11,7 +11,7 @@ from fanin_reference.times import TICK_S
 
 IP_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 2  # linux/in.h: don't fragment, and identification 0 ([3-9])
 LANES = 2  # as in the profile "reference" of the conformance suite
-BUFFER, LARGEST, BATCH = 1 << 21, 1 << 16, 1000
+BUFFER, MAX_PACKET, BATCH = 1 << 21, 1 << 16, 1000
 
 
 def opened(address: str, port: int) -> socket.socket:
@@ -51,7 +51,7 @@ def main() -> None:
         for _ in range(BATCH):
             if not select.select([inbox], [], [], 0)[0]:
                 break
-            data, (source, port) = inbox.recvfrom(LARGEST)
+            data, (source, port) = inbox.recvfrom(MAX_PACKET)
             send(ports, switch.receive(data, source, port, time.monotonic()))
         if time.monotonic() >= next_tick:
             send(ports, switch.tick(time.monotonic()))

@@ -1,9 +1,9 @@
 """Compile all that a device runs for another processor: `python -m fanin_nic.daemon.cross --target arm64 FOLDER`.
 
 With FANIN_CACHE_DIR=FOLDER, the same sources and the same minor version of Python, a device on such a processor is
-ready without compiling. The entries are those of a device of this machine (`entries`), whose cache is filled on the
-way. Another process compiles them, since one process has one target. Record 0094: how the entries are found, and what
-was rejected.
+ready without compiling. The entries are those of a device of this machine (`precompile.entries`), whose cache is filled
+on the way. Another process compiles them, since one process has one target. Record 0094: how the entries are found, and
+what was rejected.
 """
 
 from __future__ import annotations

@@ -223,7 +223,7 @@ def _engine(settings: DeviceSettings, is_switch: bool, boot_id: int, port: Port)
 
 def _reply(notice: np.void) -> bytes:
     tag, status = int(notice["wr_id"]), int(notice["status"])
-    if notice["opcode"] == abi.MessageType["LEAVE"]:
+    if notice["opcode"] == abi.MessageType.LEAVE:
         return messages.leave_reply(tag, status)
     return messages.join_reply(
         tag,

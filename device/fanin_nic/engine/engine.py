@@ -21,18 +21,10 @@ from fanin_nic.engine.jobs.lease import share
 from fanin_nic.engine.kernels import itemsize_table, kernel_table
 from fanin_nic.engine.kernels.table import MAX_DTYPES, MAX_OPS
 from fanin_nic.engine.records.accessors import NEVER
-from fanin_nic.engine.records.tables import (
-    BODY_SIZE,
-    COUNTERS,
-    ENGINE,
-    ENTRIES,
-    FULL_BODIES,
-    JOIN_EVENT,
-    MAX_CHILDREN,
-    TABLES,
-)
+from fanin_nic.engine.records.tables import BODY_SIZE, COUNTERS, ENGINE, ENTRIES, FULL_BODIES, JOIN_EVENT, TABLES
 from fanin_nic.native.arena import Arena
 from fanin_wire import abi, fields
+from fanin_wire.abi import MAX_CHILDREN
 from fanin_wire.datatypes import DATATYPES
 from fanin_wire.limits import DEFAULT_DETECTION
 
@@ -41,6 +33,8 @@ WIDENED = max(entry.widening for entry in DATATYPES)  # a slot has room for a ch
 
 
 class Limits(NamedTuple):
+    """Sizes of an engine's tables, and bounds of a job's lease and chunk."""
+
     jobs: int = 64
     slots: int = 4096
     queues: int = 256
@@ -111,26 +105,19 @@ class Engine(Arena):
         timing: Timing | None = None,
     ) -> None:
         self.limits = limits or Limits()
+        timing = timing or Timing()
         super().__init__(ENGINE, TABLES, _rows(self.limits))
-        self._fill_header(address, is_switch, boot_id, timing or Timing())
-        self.header["last_lane"] = lanes - 1
-        self.header["group"] = int(ipaddress.IPv4Address(group)) if group else 0
-        self.header["group_size"] = group_size
+        header = self.header
+        for name, value in {**self.limits._asdict(), **timing._asdict()}.items():
+            header[name] = value
+        header["address"] = int(ipaddress.IPv4Address(address))
+        header["is_switch"], header["boot_id"], header["last_lane"] = is_switch, boot_id, lanes - 1
+        header["group"], header["group_size"] = int(ipaddress.IPv4Address(group)) if group else 0, group_size
+        header["stride"], header["queue_end"] = self.limits.max_chunk * WIDENED, self.limits.queues
+        header["next_deadline"] = NEVER
         self.tables["kernels"][:] = kernel_table().reshape(-1)
         self.tables["kernels"][: len(itemsize_table())] = itemsize_table()
         self.tables["entries"][:] = entry_table()
-
-    def _fill_header(self, address: str, is_switch: bool, boot_id: int, timing: Timing) -> None:
-        header = self.header
-        header["address"] = int(ipaddress.IPv4Address(address))
-        header["is_switch"] = is_switch
-        header["boot_id"] = boot_id
-        header["next_deadline"] = NEVER
-        for name, value in {**self.limits._asdict(), **timing._asdict()}.items():
-            header[name] = value
-        header["stride"] = self.limits.max_chunk * WIDENED
-        header["last_job"] = 0
-        header["queue_end"] = self.limits.queues
 
     # Events
 

@@ -39,11 +39,11 @@ from fanin_nic.engine.records.accessors import (
     slot_at,
     slot_index,
 )
-from fanin_nic.engine.records.tables import MAX_CHILDREN, Counter, JobState, Leave
+from fanin_nic.engine.records.tables import Counter, JobState, Leave
 from fanin_nic.engine.segments.rto import awaits_answer, back_off, due_time, is_loss_suspected, missing_for_position
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import lowest_bit
-from fanin_wire.abi import Route, Status
+from fanin_wire.abi import MAX_CHILDREN, Route, Status
 from fanin_wire.fields import Opcode
 
 MAX_NEIGHBOURS = MAX_CHILDREN + 3  # also the device above, the next node and a group

@@ -32,13 +32,14 @@ from fanin_nic.engine.records.accessors import (
 )
 from fanin_nic.engine.records.actions import ACTION, ActionKind
 from fanin_nic.engine.records.tables import BODY_SIZE, ENGINE, FULL_BODIES, JOB, Ahead, Counter
-from fanin_nic.engine.records.trace import SENT, trace
+from fanin_nic.engine.records.trace import trace
 from fanin_nic.engine.slots import data_address, is_one_with_data, payload_bytes
 from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import address_of, copy, count_bits, fill_zero, lowest_bit
 from fanin_wire.abi import Route, Status
 from fanin_wire.fields import COLLECTIVE_QPN, DEFAULT_PKEY, HEADER, WIRE_VERSION, Flag, Opcode
 from fanin_wire.status import NAMING_A_DEVICE
+from fanin_wire.tap import Step
 
 ACTION_SIZE = U64(ACTION.itemsize)
 HEADER_SIZE = U64(HEADER.itemsize)
@@ -70,7 +71,7 @@ def send_contribution(e, job, slot):
             header.flags |= Flag.HEARS_GROUP
     if wants_data(job, slot):
         header.flags |= Flag.WANTS_RESULT
-    trace(e, job, slot, SENT, 0)
+    trace(e, job, slot, Step.SENT, 0)
     if not slot.ahead & Ahead.RECEIVED:  # data from above do not go up again
         attach_slot_payload(e, job, slot, index)
         if header.flags & Flag.HAS_DATA:
@@ -342,7 +343,7 @@ def flush(e, queue_index, status, missing_kind, missing, budget):
 
 @internal_for(ENGINE, int64, REQUEST_SCALARS, int64, int64, uint64)
 def complete_request(e, queue_index, request, status, missing_kind, missing):
-    """A request that is not signalled has a completion only if it failed."""
+    """A request that is not signaled has a completion only if it failed."""
     if status == 0 and not request.signaled:
         return
     queue = queue_at(e, queue_index)

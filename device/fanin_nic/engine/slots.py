@@ -41,25 +41,23 @@ from fanin_nic.engine.records.accessors import (
     source_of,
 )
 from fanin_nic.engine.records.tables import ENGINE, JOB, SLOT, Counter, SlotState, Upward
-from fanin_nic.engine.records.trace import FREED, trace
+from fanin_nic.engine.records.trace import trace
 from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import address_of, call_kernel, copy, count_bits, load_u64, lowest_bit
 from fanin_wire.abi import ContributorClass, DType, JobFlag, Op
 from fanin_wire.datatypes import WIDE_BYTES
 from fanin_wire.fields import CLASS_MASK, CLASS_SHIFT, Flag
 from fanin_wire.operations import OPERATIONS
+from fanin_wire.tap import Step
 
-STALE = 0
-CURRENT = 1
-REPLACE = 2
-VIOLATION = 3
+STALE, CURRENT, REPLACE, VIOLATION = range(4)  # what the slot rule says of a packet
+REPRODUCIBLE = JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE
 # Rounding at each node would make the result depend on the shape.
-JOB_WIDE = int(JobFlag.WIDE | JobFlag.REPRODUCIBLE_SHAPE)
+JOB_WIDE = JobFlag.WIDE | JobFlag.REPRODUCIBLE_SHAPE
 ROUNDING = tuple(entry.code for entry in OPERATIONS if entry.rounds)
 WIDE_ITEM = U64(WIDE_BYTES)
 LAST_OP = int(max(Op))
 CONTRIBUTIONS_OFFSET = U64(SLOT.fields["contributions"][1])  # type: ignore[index]
-REPRODUCIBLE = int(JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE)
 
 
 # The slot rule
@@ -82,7 +80,7 @@ def verdict(job, slot, position):
 def claim(e, job, slot, position):
     """Give a slot to a new position. The caller fills in the completion bitmaps and the control information."""
     if slot.state != SlotState.DONE:
-        trace(e, job, slot, FREED, 0)
+        trace(e, job, slot, Step.FREED, 0)
     slot.position = position
     set_state(e, job, slot, SlotState.OPEN)
     slot.flags = 0

@@ -88,7 +88,7 @@ class Client:
     def attach_reply(self, head: np.void) -> bytes:
         """Answer to ATTACH, sent with the descriptors of the region and the eventfd."""
         reply = np.zeros(1, abi.ATTACH_REPLY)
-        reply["head"][0] = (abi.ABI_VERSION, head["type"], head["tag"], Status["SUCCESS"], 0)
+        reply["head"][0] = (abi.ABI_VERSION, head["type"], head["tag"], Status.SUCCESS, 0)
         for name in OFFERED:
             reply[name] = getattr(self._limits, name)
         for ring in ("sq", "cq", "aq", "oq", "srq"):
@@ -105,7 +105,7 @@ class Client:
             return ordinary(record)
         handler = self._handler(message_type)
         if handler is None:
-            raise Refused(Status["INVALID_REQUEST"], "attached already, or not a request of such a client")
+            raise Refused(Status.INVALID_REQUEST, "attached already, or not a request of such a client")
         reply: bytes | None = getattr(self, handler)(record, descriptors)
         return reply
 
@@ -120,7 +120,7 @@ class Client:
         if is_ordinary and not descriptors:
             return self._ordinary.register_process(record)
         if len(descriptors) != 1:
-            raise Refused(Status["INVALID_REQUEST"], f"{len(descriptors)} descriptors with REGISTER")
+            raise Refused(Status.INVALID_REQUEST, f"{len(descriptors)} descriptors with REGISTER")
         bounds = (int(record[name]) for name in ("address", "length", "offset", "access"))
         region = ClientRegion(descriptors[0], *bounds)
         with ExitStack() as undo:
@@ -155,7 +155,7 @@ class Client:
         elif lkey in self._regions:
             self._forget_region(lkey)
         else:
-            raise Refused(Status["INVALID_REQUEST"], f"no region {lkey:#x}")
+            raise Refused(Status.INVALID_REQUEST, f"no region {lkey:#x}")
         return record.tobytes()
 
     def _forget_region(self, lkey: int) -> None:
@@ -180,7 +180,7 @@ class Client:
     def _destroy_cq(self, record: np.void, _descriptors: list[int]) -> bytes:
         cq = int(record["cq"])
         if cq not in self._completion_queues or self._is_used(cq):
-            raise Refused(Status["INVALID_REQUEST"], f"completion queue {cq} does not exist or is in use")
+            raise Refused(Status.INVALID_REQUEST, f"completion queue {cq} does not exist or is in use")
         self._completion_queues.remove(cq)
         self._ordinary.close_completions(cq)
         return record.tobytes()
@@ -191,7 +191,7 @@ class Client:
     def _create_qp(self, record: np.void, _descriptors: list[int]) -> bytes:
         cq = int(record["cq"])
         if cq not in self._completion_queues:
-            raise Refused(Status["INVALID_REQUEST"], f"no completion queue {cq}")
+            raise Refused(Status.INVALID_REQUEST, f"no completion queue {cq}")
         qp = self._unused(QP, self._queues, self._limits.max_qp)
         rings = self.region.send_ring(qp), self.region.completion_ring(cq), self._arrivals(qp)
         self.region.clear_ring(self.region.send_ring(qp))
@@ -225,7 +225,7 @@ class Client:
     def _queue_of(self, record: np.void) -> int:
         entry = self._queues.get(int(record["qp"]))
         if entry is None:
-            raise Refused(Status["INVALID_REQUEST"], f"no queue pair {record['qp']}")
+            raise Refused(Status.INVALID_REQUEST, f"no queue pair {record['qp']}")
         return entry.queue
 
     def close(self) -> None:
@@ -269,7 +269,7 @@ def accept_process_memory(descriptors: list[int]) -> int:
     if not descriptors or not _sees_descriptors():
         return NO_FD
     if len(descriptors) > 1 or not is_process_memory(descriptors[0]):
-        raise Refused(Status["INVALID_REQUEST"], "the descriptor of ATTACH is not the memory of a process")
+        raise Refused(Status.INVALID_REQUEST, "the descriptor of ATTACH is not the memory of a process")
     return os.dup(descriptors[0])
 
 

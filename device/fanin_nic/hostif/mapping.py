@@ -25,7 +25,7 @@ PAGE = mmap.PAGESIZE
 SQ_BYTES = abi.RING.itemsize + abi.SQ_DEPTH * abi.WQE.itemsize
 CQ_BYTES = abi.RING.itemsize + abi.CQ_DEPTH * abi.CQE.itemsize
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-COLLECTIVE_ACCESS = int(Access["READ"] | Access["WRITE"])
+COLLECTIVE_ACCESS = Access.READ | Access.WRITE
 ALL_ACCESS = int(sum(Access))
 ORDINARY_SEND_BYTES = abi.RING.itemsize + abi.ORDINARY_DEPTH * abi.SEND_WQE.itemsize
 ORDINARY_RECEIVE_BYTES = abi.RING.itemsize + abi.ORDINARY_DEPTH * abi.RECEIVE_WQE.itemsize
@@ -140,14 +140,14 @@ class ClientRegion:
 
     def __init__(self, descriptor: int, start: int, length: int, offset: int, access: int) -> None:
         _require(0 < length < MAX_ADDRESS and start < MAX_ADDRESS and start + length < MAX_ADDRESS)
-        _require(access != 0 and access & ~(ALL_ACCESS if access & Access["ORDINARY"] else COLLECTIVE_ACCESS) == 0)
+        _require(access != 0 and access & ~(ALL_ACCESS if access & Access.ORDINARY else COLLECTIVE_ACCESS) == 0)
         _check_memfd(descriptor, offset + length)
         skipped = offset % PAGE
         try:
-            writable = bool(access & Access["WRITE"])
+            writable = bool(access & Access.WRITE)
             self._mapping = Mapping(descriptor, length + skipped, offset - skipped, writable)
         except (OSError, OverflowError, ctypes.ArgumentError) as error:
-            raise Refused(Status["LOCAL_PROTECTION_ERROR"], f"the memory can not be mapped: {error}") from None
+            raise Refused(Status.LOCAL_PROTECTION_ERROR, f"the memory can not be mapped: {error}") from None
         self.start, self.length, self.access = start, length, access
         self.address = self._mapping.address + skipped
 
@@ -157,7 +157,7 @@ class ClientRegion:
 
 def _require(condition: bool) -> None:
     if not condition:
-        raise Refused(Status["INVALID_REQUEST"], "the bounds or rights of a region")
+        raise Refused(Status.INVALID_REQUEST, "the bounds or rights of a region")
 
 
 def _check_memfd(descriptor: int, end: int) -> None:
@@ -167,13 +167,13 @@ def _check_memfd(descriptor: int, end: int) -> None:
     try:
         seals = fcntl.fcntl(descriptor, fcntl.F_GET_SEALS)
     except OSError:
-        raise Refused(Status["LOCAL_PROTECTION_ERROR"], "not a memfd") from None
+        raise Refused(Status.LOCAL_PROTECTION_ERROR, "not a memfd") from None
     if not seals & fcntl.F_SEAL_SHRINK:
-        raise Refused(Status["LOCAL_PROTECTION_ERROR"], "the memfd is not sealed against shrinking")
+        raise Refused(Status.LOCAL_PROTECTION_ERROR, "the memfd is not sealed against shrinking")
     if _filesystem_of(descriptor) != TMPFS_MAGIC:
-        raise Refused(Status["LOCAL_PROTECTION_ERROR"], "a memfd of huge pages")
+        raise Refused(Status.LOCAL_PROTECTION_ERROR, "a memfd of huge pages")
     if os.fstat(descriptor).st_size < end:
-        raise Refused(Status["LOCAL_PROTECTION_ERROR"], "the region exceeds its memfd")
+        raise Refused(Status.LOCAL_PROTECTION_ERROR, "the region exceeds its memfd")
 
 
 def is_process_memory(descriptor: int) -> bool:

@@ -7,35 +7,34 @@ import numpy as np
 
 from fanin_nic.hostif.ports import Refused
 from fanin_wire import abi
-from fanin_wire.abi import MessageType, Route, Status, TapFlag
+from fanin_wire.abi import MAX_CHILDREN, MessageType, Route, Status, TapFlag
 from fanin_wire.tap import ALL_KINDS, MAX_UNITS, MIN_UNITS
 
 MIN_CHUNK = 256
-MAX_CHILDREN = abi.MAX_CHILDREN
-RECORDS = TapFlag["PACKETS"] | TapFlag["SEGMENTS"]
+RECORDS = TapFlag.PACKETS | TapFlag.SEGMENTS
 MAX_STATUS_BYTES = 160 * 1024  # a message must fit into the socket's send buffer
 
 REQUESTS = {
-    int(MessageType["ATTACH"]): abi.MESSAGE,
-    int(MessageType["ATTACH_RDMA"]): abi.ATTACH_RDMA,
-    int(MessageType["MIRROR"]): abi.MIRROR,
-    int(MessageType["STATUS"]): abi.MESSAGE,
-    int(MessageType["PROFILE"]): abi.MESSAGE,
-    int(MessageType["TAP"]): abi.TAP,
-    int(MessageType["REGISTER"]): abi.REGISTER,
-    int(MessageType["DEREGISTER"]): abi.REGISTER,
-    int(MessageType["CREATE_CQ"]): abi.QUEUE,
-    int(MessageType["CREATE_QP"]): abi.QUEUE,
-    int(MessageType["DESTROY_QP"]): abi.QUEUE,
-    int(MessageType["DESTROY_CQ"]): abi.QUEUE,
-    int(MessageType["LEAVE"]): abi.QUEUE,
-    int(MessageType["JOIN"]): abi.JOIN,
-    int(MessageType["CREATE_ORDINARY_QP"]): abi.ORDINARY_QP,
-    int(MessageType["DESTROY_ORDINARY_QP"]): abi.ORDINARY_QP,
-    int(MessageType["MODIFY_ORDINARY_QP"]): abi.QP_ATTRIBUTES,
-    int(MessageType["QUERY_ORDINARY_QP"]): abi.QP_ATTRIBUTES,
-    int(MessageType["CREATE_SHARED_QUEUE"]): abi.SHARED_QUEUE,
-    int(MessageType["DESTROY_SHARED_QUEUE"]): abi.SHARED_QUEUE,
+    MessageType.ATTACH: abi.MESSAGE,
+    MessageType.ATTACH_RDMA: abi.ATTACH_RDMA,
+    MessageType.MIRROR: abi.MIRROR,
+    MessageType.STATUS: abi.MESSAGE,
+    MessageType.PROFILE: abi.MESSAGE,
+    MessageType.TAP: abi.TAP,
+    MessageType.REGISTER: abi.REGISTER,
+    MessageType.DEREGISTER: abi.REGISTER,
+    MessageType.CREATE_CQ: abi.QUEUE,
+    MessageType.CREATE_QP: abi.QUEUE,
+    MessageType.DESTROY_QP: abi.QUEUE,
+    MessageType.DESTROY_CQ: abi.QUEUE,
+    MessageType.LEAVE: abi.QUEUE,
+    MessageType.JOIN: abi.JOIN,
+    MessageType.CREATE_ORDINARY_QP: abi.ORDINARY_QP,
+    MessageType.DESTROY_ORDINARY_QP: abi.ORDINARY_QP,
+    MessageType.MODIFY_ORDINARY_QP: abi.QP_ATTRIBUTES,
+    MessageType.QUERY_ORDINARY_QP: abi.QP_ATTRIBUTES,
+    MessageType.CREATE_SHARED_QUEUE: abi.SHARED_QUEUE,
+    MessageType.DESTROY_SHARED_QUEUE: abi.SHARED_QUEUE,
 }
 
 
@@ -54,16 +53,16 @@ def read_request(data: bytes) -> np.void:
     """The record of a request. Raises Refused: wrong version, type or size."""
     head = read_head(data)
     if head["version"] != abi.ABI_VERSION:
-        raise Refused(Status["VERSION_MISMATCH"], f"host interface version {head['version']}")
+        raise Refused(Status.VERSION_MISMATCH, f"host interface version {head['version']}")
     dtype = REQUESTS.get(int(head["type"]))
     if dtype is None:
-        raise Refused(Status["NOT_SUPPORTED"], f"message type {head['type']}")
+        raise Refused(Status.NOT_SUPPORTED, f"message type {head['type']}")
     if len(data) != dtype.itemsize:
         status = "VERSION_MISMATCH" if dtype == abi.ATTACH_RDMA else "INVALID_REQUEST"  # in version 1 it was shorter
         raise Refused(Status[status], f"{len(data)} bytes instead of {dtype.itemsize}")
     record = np.zeros(1, dtype)
     record.view("u1")[:] = np.frombuffer(data, "u1")
-    head_of(record[0])["status"] = Status["SUCCESS"]  # of the reply, which is made of the request
+    head_of(record[0])["status"] = Status.SUCCESS  # of the reply, which is made of the request
     return record[0]
 
 
@@ -81,8 +80,8 @@ def status_reply(head: np.void, status: dict[str, Any]) -> bytes:
     """Reply to STATUS. Raises Refused if it is too long for one message."""
     text = json.dumps(status, separators=(",", ":")).encode()
     if len(text) > MAX_STATUS_BYTES:
-        raise Refused(Status["NO_RESOURCES"], f"a status of {len(text)} bytes")
-    return refusal(head, Status["SUCCESS"]) + text
+        raise Refused(Status.NO_RESOURCES, f"a status of {len(text)} bytes")
+    return refusal(head, Status.SUCCESS) + text
 
 
 def check_tap(request: np.void) -> None:
@@ -130,9 +129,9 @@ def check_join(request: np.void, max_chunk: int) -> None:
     _require(_is_power_of_two(int(request["slots"])), "slots must be a power of two")
     chunk = int(request["chunk"])
     _require(_is_power_of_two(chunk) and chunk >= MIN_CHUNK, "chunk must be a power of two from 256 on")
-    longest = max(max_chunk, abi.LOCAL_CHUNK) if request["route"] == abi.Route["LOCAL"] else max_chunk
+    longest = max(max_chunk, abi.LOCAL_CHUNK) if request["route"] == abi.Route.LOCAL else max_chunk
     if chunk > longest:
-        raise Refused(Status["NO_RESOURCES"], f"chunk {chunk}, at most {longest}")
+        raise Refused(Status.NO_RESOURCES, f"chunk {chunk}, at most {longest}")
     _CHECK_ROUTE.get(int(request["route"]), _unknown_route)(request)
 
 
@@ -161,10 +160,10 @@ def _check_ring(request: np.void) -> None:
 
 
 def _unknown_route(request: np.void) -> None:
-    raise Refused(Status["NOT_SUPPORTED"], f"route {request['route']}")
+    raise Refused(Status.NOT_SUPPORTED, f"route {request['route']}")
 
 
-_CHECK_ROUTE = {int(Route["LOCAL"]): _check_local, int(Route["TREE"]): _check_tree, int(Route["RING"]): _check_ring}
+_CHECK_ROUTE = {Route.LOCAL: _check_local, Route.TREE: _check_tree, Route.RING: _check_ring}
 
 
 def _is_power_of_two(value: int) -> bool:
@@ -173,4 +172,4 @@ def _is_power_of_two(value: int) -> bool:
 
 def _require(condition: bool, complaint: str) -> None:
     if not condition:
-        raise Refused(Status["INVALID_REQUEST"], complaint)
+        raise Refused(Status.INVALID_REQUEST, complaint)

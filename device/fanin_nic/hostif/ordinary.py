@@ -56,14 +56,14 @@ class SharedQueues:
         number = int(record["shared_queue"])
         if number not in self._rows or number in self._users.values():
             complaint = f"shared receive queue {number} does not exist or is in use"
-            raise Refused(Status["INVALID_REQUEST"], complaint)
+            raise Refused(Status.INVALID_REQUEST, complaint)
         port.destroy_shared(self._rows.pop(number))
         return record.tobytes()
 
     def row_of(self, wanted: int) -> int | None:
         """The row of the shared queue in a request for a queue pair: 1 + its number; 0: none."""
         if wanted and wanted - 1 not in self._rows:
-            raise Refused(Status["INVALID_REQUEST"], f"no shared receive queue {wanted - 1}")
+            raise Refused(Status.INVALID_REQUEST, f"no shared receive queue {wanted - 1}")
         return self._rows[wanted - 1] if wanted else None
 
     def attach(self, qp: int, wanted: int) -> None:
@@ -113,7 +113,7 @@ class OrdinaryClient:
         if mapped is None:
             _require(0 < length < MAX_ADDRESS and start + length < MAX_ADDRESS, "the bounds of a region")
             if not self._has_memory:
-                raise Refused(Status["LOCAL_PROTECTION_ERROR"], "the client has not passed its memory")
+                raise Refused(Status.LOCAL_PROTECTION_ERROR, "the client has not passed its memory")
         region = OrdinaryRegion(start, length, int(record["access"]), int(record["domain"]), mapped)
         return port.register(self._index, region)
 
@@ -213,12 +213,12 @@ class OrdinaryClient:
     def _row_of(self, record: np.void) -> int:
         row = self._rows.get(int(record["qp"]))
         if row is None:
-            raise Refused(Status["INVALID_REQUEST"], f"no queue pair {record['qp']} of ordinary traffic")
+            raise Refused(Status.INVALID_REQUEST, f"no queue pair {record['qp']} of ordinary traffic")
         return row
 
     def _transport(self) -> TransportPort:
         if self._port is None:
-            raise Refused(Status["NOT_SUPPORTED"], "the device has no ordinary traffic")
+            raise Refused(Status.NOT_SUPPORTED, "the device has no ordinary traffic")
         return self._port
 
     def close(self) -> None:
@@ -232,15 +232,15 @@ class OrdinaryClient:
 
 
 _HANDLERS = {
-    int(MessageType["CREATE_ORDINARY_QP"]): "_create",
-    int(MessageType["DESTROY_ORDINARY_QP"]): "_destroy",
-    int(MessageType["MODIFY_ORDINARY_QP"]): "_modify",
-    int(MessageType["QUERY_ORDINARY_QP"]): "_query",
-    int(MessageType["CREATE_SHARED_QUEUE"]): "_create_shared",
-    int(MessageType["DESTROY_SHARED_QUEUE"]): "_destroy_shared",
+    MessageType.CREATE_ORDINARY_QP: "_create",
+    MessageType.DESTROY_ORDINARY_QP: "_destroy",
+    MessageType.MODIFY_ORDINARY_QP: "_modify",
+    MessageType.QUERY_ORDINARY_QP: "_query",
+    MessageType.CREATE_SHARED_QUEUE: "_create_shared",
+    MessageType.DESTROY_SHARED_QUEUE: "_destroy_shared",
 }
 
 
 def _require(condition: bool, complaint: str) -> None:
     if not condition:
-        raise Refused(Status["INVALID_REQUEST"], complaint)
+        raise Refused(Status.INVALID_REQUEST, complaint)

@@ -22,7 +22,7 @@ class NoResources(Refused):
     """A table of the engine is full."""
 
     def __init__(self, reason: str = "") -> None:
-        super().__init__(Status["NO_RESOURCES"], reason)
+        super().__init__(Status.NO_RESOURCES, reason)
 
 
 # The engine

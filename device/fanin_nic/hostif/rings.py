@@ -22,6 +22,7 @@ from fanin_nic.native.memory import (
     store_u32,
 )
 from fanin_wire import abi
+from fanin_wire.abi import NO_ARRIVAL
 
 PRODUCER = np.uint64(abi.ffi.offsetof("struct fanin_ring", "producer"))
 CONSUMER = np.uint64(abi.ffi.offsetof("struct fanin_ring", "consumer"))
@@ -41,7 +42,6 @@ BEAT = np.uint64(abi.ffi.offsetof("struct fanin_doorbell", "beat"))
 ARRIVAL_UNIT = np.uint64(abi.ARRIVAL_UNIT)
 ARRIVAL_UNITS = np.uint32(abi.ARRIVAL_UNITS)
 ARRIVAL_HEAD = np.uint64(abi.ARRIVAL.itemsize)
-NO_ARRIVAL = abi.NO_ARRIVAL
 ARRIVAL_RING_BYTES = abi.RING.itemsize + abi.ARRIVAL_UNITS * int(ARRIVAL_UNIT)
 arrival_at = record_at(abi.ARRIVAL[["jid", "mid", "length", "dtype"]])
 

@@ -160,7 +160,7 @@ class ControlServer:
     def notice(self, client: int, data: bytes) -> None:
         """Send a late reply (messages.join_reply, leave_reply), unless the client has gone."""
         if connection := self._attached.get(client):
-            if connection.client and messages.read_head(data)["type"] == MessageType["LEAVE"]:
+            if connection.client and messages.read_head(data)["type"] == MessageType.LEAVE:
                 connection.client.mark_end_of_results()
             connection.send(data)
 
@@ -213,7 +213,7 @@ class ControlServer:
         head = messages.read_head(data)
         try:
             if not connection.trusted and not self._shows_token(connection, head):
-                raise Refused(Status["PERMISSION_DENIED"], "a client of another user, or without a token")
+                raise Refused(Status.PERMISSION_DENIED, "a client of another user, or without a token")
             self._dispatch(connection, messages.read_request(data), descriptors)
         except Refused as refused:
             log.info("request of type %d refused: %s", head["type"], refused)
@@ -221,20 +221,20 @@ class ControlServer:
 
     def _shows_token(self, connection: Connection, head: np.void) -> bool:
         """Whether a message makes a client over RDMA trusted, if its token is right."""
-        return isinstance(connection, RemoteConnection) and head["type"] == MessageType["ATTACH_RDMA"]
+        return isinstance(connection, RemoteConnection) and head["type"] == MessageType.ATTACH_RDMA
 
     def _dispatch(self, connection: Connection, record: np.void, descriptors: list[int]) -> None:
         head = messages.head_of(record)
-        if head["type"] == MessageType["STATUS"]:
+        if head["type"] == MessageType.STATUS:
             connection.send(messages.status_reply(head, self._status()))
-        elif head["type"] == MessageType["PROFILE"]:
+        elif head["type"] == MessageType.PROFILE:
             self._begin_profile(connection)
             connection.send(messages.status_reply(head, self._status()))
-        elif head["type"] == MessageType["TAP"]:
+        elif head["type"] == MessageType.TAP:
             self._begin_tap(connection, record)
-        elif head["type"] == MessageType["ATTACH"] and connection.client is None:
+        elif head["type"] == MessageType.ATTACH and connection.client is None:
             self._attach(connection, head, descriptors)
-        elif head["type"] == MessageType["ATTACH_RDMA"] and connection.client is None:
+        elif head["type"] == MessageType.ATTACH_RDMA and connection.client is None:
             self._attach_remote(connection, record)
         elif connection.client is None:
             status = "INVALID_REQUEST" if self._engine else "NOT_SUPPORTED"
@@ -258,7 +258,7 @@ class ControlServer:
         """Record while the connection lasts."""
         messages.check_tap(request)
         if self._tap is None or isinstance(connection, RemoteConnection):  # its rings can not be mapped elsewhere
-            raise Refused(Status["NOT_SUPPORTED"], "no tap")
+            raise Refused(Status.NOT_SUPPORTED, "no tap")
         if any(other.taps for other in self._connections.values()):
             raise NoResources("taps")
         try:
@@ -271,9 +271,9 @@ class ControlServer:
 
     def _attach(self, connection: Connection, head: np.void, descriptors: list[int]) -> None:
         if self._engine is None or self._limits is None:
-            raise Refused(Status["NOT_SUPPORTED"], "a switch has no host interface")
+            raise Refused(Status.NOT_SUPPORTED, "a switch has no host interface")
         if isinstance(connection, RemoteConnection):
-            raise Refused(Status["INVALID_REQUEST"], "ATTACH over TCP")
+            raise Refused(Status.INVALID_REQUEST, "ATTACH over TCP")
         index = self._free_index()
         memory = accept_process_memory(descriptors)
         try:
@@ -287,9 +287,9 @@ class ControlServer:
 
     def _attach_remote(self, connection: Connection, record: np.void) -> None:
         if not isinstance(connection, RemoteConnection) or self._remote is None:
-            raise Refused(Status["INVALID_REQUEST"], "a client over RDMA on a UNIX socket")
+            raise Refused(Status.INVALID_REQUEST, "a client over RDMA on a UNIX socket")
         if self._engine is None or self._limits is None:
-            raise Refused(Status["NOT_SUPPORTED"], "no clients over RDMA are served")
+            raise Refused(Status.NOT_SUPPORTED, "no clients over RDMA are served")
         self._remote.check(record)
         connection.trusted = True
         try:

@@ -90,7 +90,6 @@ def _store(bits: int, numba_type, swap: bool):
 
 
 load_u8 = _load(8, types.uint8, swap=False)
-load_u16 = _load(16, types.uint16, swap=False)
 load_u32 = _load(32, types.uint32, swap=False)
 load_u64 = _load(64, types.uint64, swap=False)
 load_i32 = _load(32, types.int32, swap=False)
@@ -98,7 +97,6 @@ load_be16 = _load(16, types.uint16, swap=True)
 load_be32 = _load(32, types.uint32, swap=True)
 load_be64 = _load(64, types.uint64, swap=True)
 store_u8 = _store(8, types.uint8, swap=False)
-store_u16 = _store(16, types.uint16, swap=False)
 store_u32 = _store(32, types.uint32, swap=False)
 store_u64 = _store(64, types.uint64, swap=False)
 store_be16 = _store(16, types.uint16, swap=True)

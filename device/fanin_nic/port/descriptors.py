@@ -139,7 +139,7 @@ PORT = np.dtype(
         ("profile", "u8"),  # address of a PROFILE while the device is profiled; else 0
         ("tap", "u8"),  # address of a native.tap.TAP while packets or segments are recorded; else 0
         ("verbs", "u8"),  # address of a VERBS in a port over verbs; 0: sockets
-        ("received_table", "u8"),  # engine.received.RECEIVED [RECEIVED_CAPACITY], valid until the next `receive`
+        ("received_table", "u8"),  # engine.records.actions.RECEIVED [RECEIVED_CAPACITY], valid until the next `receive`
         ("receive_message_table", "u8"),  # MMSGHDR [RECEIVE_MESSAGES]
         ("send_message_table", "u8"),  # SEND_MESSAGE [SEND_MESSAGES]
         ("send_header_table", "u8"),  # MMSGHDR [SEND_MESSAGES]

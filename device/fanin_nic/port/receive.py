@@ -27,7 +27,7 @@ from fanin_nic.port.mirror import begin_mirror, mirror_received, remember_record
 from fanin_nic.port.ordinary import NONE, other_identification
 from fanin_nic.port.tables import UDP_GRO, find_peer, peer_at
 from fanin_nic.port.verbs.receive import is_to_group, take_completions
-from fanin_wire import fields
+from fanin_wire.fields import BTH, CETH, COLLECTIVE_QPN, FIRST_OFFLOAD_OPCODE, ICRC_SIZE, IPV4_UDP_SIZE, TRANSPORT_SIZE
 
 port_at = record_at(PORT)
 message_at = record_at(MMSGHDR)
@@ -41,16 +41,11 @@ SOURCE_ADDRESS = SOCKET_ADDRESS.fields["address"][1]  # type: ignore[index]
 MSG_DONTWAIT = int(socket.MSG_DONTWAIT)
 IPPROTO_UDP = int(socket.IPPROTO_UDP)
 
-FIRST_OFFLOAD_OPCODE = fields.FIRST_OFFLOAD_OPCODE
-COLLECTIVE_QPN = fields.COLLECTIVE_QPN
-IPV4_UDP_SIZE = fields.IPV4_UDP_SIZE
-ICRC_SIZE = fields.ICRC_SIZE
-TRANSPORT_SIZE = fields.TRANSPORT_SIZE
-BTH_SIZE = fields.BTH.size
-QUEUE_PAIR = fields.BTH.byte_offset("resv6")  # 8 reserved bits, then the 24 of dqpn
-LENGTH = BTH_SIZE + fields.CETH.byte_offset("length")
-LANE = BTH_SIZE + fields.CETH.byte_offset("lane")
-SEGMENT_INDEX = BTH_SIZE + fields.CETH.byte_offset("segment_index")
+BTH_SIZE = BTH.size
+QUEUE_PAIR = BTH.byte_offset("resv6")  # 8 reserved bits, then the 24 of dqpn
+LENGTH = BTH_SIZE + CETH.byte_offset("length")
+LANE = BTH_SIZE + CETH.byte_offset("lane")
+SEGMENT_INDEX = BTH_SIZE + CETH.byte_offset("segment_index")
 
 ACCEPTED = -1
 

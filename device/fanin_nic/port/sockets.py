@@ -32,7 +32,7 @@ from fanin_wire.fields import FIRST_SOURCE_PORT, UDP_PORT
 
 log = logging.getLogger(__name__)
 MAX_LANES = 64
-SMALLEST_MTU, LARGEST_MTU = 576, 65535
+MIN_MTU, MAX_MTU = 576, 65535
 DEFAULT_RECEIVE_BUFFER = 32 << 20  # 8 children with 128 segments of 4 KiB in flight, and twice the kernel's overhead
 SEND_BUFFER = 8 << 20
 UNUSED_BUFFER = 4096
@@ -226,7 +226,7 @@ class UdpPort(Port):
         group: str | None = None,
     ) -> None:
         host = _ipv4(address)
-        _check_range("MTU", mtu, SMALLEST_MTU, LARGEST_MTU)
+        _check_range("MTU", mtu, MIN_MTU, MAX_MTU)
         _check_range("lane", lane, 0, MAX_LANES - 1)
         self.address, self.mtu, self.lane, self._is_alone = address, mtu, lane, not joins
         source_port = FIRST_SOURCE_PORT + lane

@@ -35,17 +35,17 @@ def on_datagram(t, q, packet, data, length, source):
 def deliver(t, q, packet, data, length, source):
     """Write a datagram to the oldest receive request, and complete it, if it fits."""
     request = oldest_receive(t, q)
-    pieces, number = sges_of_receive(request), int64(request.sge_count)
+    sges, number = sges_of_receive(request), int64(request.sge_count)
     if length > int64(q.mtu) or U64(length + GRH_SIZE) > request.length:
         count(t, Counter.DROP_LENGTH)
         return
-    if not allows(t, q, pieces, number, Access.LOCAL_WRITE):
+    if not allows(t, q, sges, number, Access.LOCAL_WRITE):
         count(t, Counter.DROP_PROTECTION)
         return
     header = network_header(t)
     write_network_header(t, header, packet, length, source)
-    scatter(t, q, pieces, number, 0, header, GRH_SIZE)
-    scatter(t, q, pieces, number, GRH_SIZE, data, length)
+    scatter(t, q, sges, number, 0, header, GRH_SIZE)
+    scatter(t, q, sges, number, GRH_SIZE, data, length)
     action = action_at(t, U64(complete_receive(t, q, request, 0, CompletionOpcode.RECV, length + GRH_SIZE)))
     drop_receive(t, q)
     action.source_qpn = packet.sqpn

@@ -1,4 +1,4 @@
-"""Memory: regions with their keys and rights, and the pieces that a message is gathered from and scattered to.
+"""Memory: regions with their keys and rights, and the SGEs that a message is gathered from and scattered to.
 
 A key, local and remote, is the row of its region and 16 random bits, so that guessed and old keys are refused.
 """
@@ -60,37 +60,37 @@ def invalidate(t, q, key):
 
 
 @internal
-def length_of(pieces, number):
+def length_of(sges, number):
     total = 0
     for index in range(number):
-        total += int64(sge_at(sge_address(pieces, index)).length)
+        total += int64(sge_at(sge_address(sges, index)).length)
     return total
 
 
 @internal
-def allows(t, q, pieces, number, access):
-    """Whether all nonempty pieces are in regions that allow an access."""
+def allows(t, q, sges, number, access):
+    """Whether all nonempty SGEs are in regions that allow an access."""
     for index in range(number):
-        piece = sge_at(sge_address(pieces, index))
-        if piece.length and not find_region(t, q, piece.lkey, piece.address, piece.length, access):
+        sge = sge_at(sge_address(sges, index))
+        if sge.length and not find_region(t, q, sge.lkey, sge.address, sge.length, access):
             return False
     return True
 
 
 @internal
-def gather(t, q, send, pieces, number, offset, length):
-    """Give a SEND the bytes [offset, offset + length) of the pieces as payload, after `allows`."""
+def gather(t, q, send, sges, number, offset, length):
+    """Give a SEND the bytes [offset, offset + length) of the SGEs as payload, after `allows`."""
     skip, left = int64(offset), int64(length)
     for index in range(number):
         if left == 0:
             break
-        piece = sge_at(sge_address(pieces, index))
-        size = int64(piece.length)
+        sge = sge_at(sge_address(sges, index))
+        size = int64(sge.length)
         if skip >= size:
             skip -= size
             continue
-        part, address = min(size - skip, left), piece.address + U64(skip)
-        found = find_region(t, q, piece.lkey, address, part, LOCAL_READ)
+        part, address = min(size - skip, left), sge.address + U64(skip)
+        found = find_region(t, q, sge.lkey, address, part, LOCAL_READ)
         if found:
             add_piece(t, send, process_of(t, found), translate(t, found, address), part)
         left -= part
@@ -109,20 +109,20 @@ def write(t, q, found, address, data, length):
 
 
 @internal
-def scatter(t, q, pieces, number, offset, data, length):
-    """Write `length` bytes to the pieces, from byte `offset` of them on. False if they are too short or a piece is in
+def scatter(t, q, sges, number, offset, data, length):
+    """Write `length` bytes to the SGEs, from byte `offset` of them on. False if they are too short or one is in
     no writable region; then a part may have been written."""
     skip, left, source = int64(offset), int64(length), U64(data)
     for index in range(number):
         if left == 0:
             break
-        piece = sge_at(sge_address(pieces, index))
-        size = int64(piece.length)
+        sge = sge_at(sge_address(sges, index))
+        size = int64(sge.length)
         if skip >= size:
             skip -= size
             continue
-        part, address = min(size - skip, left), piece.address + U64(skip)
-        found = find_region(t, q, piece.lkey, address, part, Access.LOCAL_WRITE)
+        part, address = min(size - skip, left), sge.address + U64(skip)
+        found = find_region(t, q, sge.lkey, address, part, Access.LOCAL_WRITE)
         if not found:
             return False
         write(t, q, found, address, source, part)

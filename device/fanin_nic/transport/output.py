@@ -17,13 +17,14 @@ from fanin_wire.verbs import CompletionOpcode, RequestOpcode, SendFlag
 ACTION_SIZE = U64(ACTION.itemsize)
 MAX_ACTIONS_PER_PACKET = 2 * MAX_SGE + 4  # actions of one packet, received or sent
 UNKNOWN = 255
-_BITS = {header.name: 1 << number for number, header in enumerate(EXTENDED_HEADERS)}
 HEADER = U64(ACTION.fields["header"][1])  # type: ignore[index]
 PACKET_SIZE = U64(PACKET.itemsize)
 OUTGOING = U64(1)  # row of the table of packets; row 0 is the received packet
 
 
 # What an opcode says
+
+_BITS = {header.name: 1 << number for number, header in enumerate(EXTENDED_HEADERS)}
 
 
 def _by_opcode(value, unknown: int = UNKNOWN) -> np.ndarray:
@@ -103,7 +104,7 @@ def add_piece(t, index, process, address, length):
 
 @internal
 def complete_send(t, q, request, status):
-    """A request that is not signalled has a completion only if it failed."""
+    """A request that is not signaled has a completion only if it failed."""
     if status == 0 and not q.all_signaled and not request.flags & SendFlag.SIGNALED:
         return
     action = action_at(t, U64(append(t, ActionKind.COMPLETE)))
@@ -146,6 +147,7 @@ def complete_receive(t, q, request, status, opcode, length):
 
 
 # Headers on the wire
+
 BTH_SIZE = BTH.size
 HAS_DETH, HAS_RETH, HAS_ATOMICETH, HAS_AETH, HAS_ATOMICACKETH, HAS_IMMDT, HAS_IETH = _BITS.values()
 _decode_bth, _encode_bth = decoder(BTH, PACKET), encoder(BTH, PACKET)
@@ -161,7 +163,7 @@ _ATOMICETH_SIZE, _decode_atomiceth, _encode_atomiceth = _codec(EXTENDED_HEADERS[
 _AETH_SIZE, _decode_aeth, _encode_aeth = _codec(EXTENDED_HEADERS[3])
 _ATOMICACKETH_SIZE, _decode_atomicacketh, _encode_atomicacketh = _codec(EXTENDED_HEADERS[4])
 _IMMDT_SIZE, _decode_immdt, _encode_immdt = _codec(EXTENDED_HEADERS[5])
-_IETH_SIZE, _decode_ieth, _encode_ieth = _codec(EXTENDED_HEADERS[6])
+_, _decode_ieth, _encode_ieth = _codec(EXTENDED_HEADERS[6])
 
 
 @internal

@@ -1,7 +1,7 @@
 """The transport as an object: one arena, events as methods, actions as an array.
 
     transport = Transport("127.0.0.2")
-    index = transport.create_queue_pair(Transport.RC, send_cq=0, receive_cq=0, domain=1)
+    index = transport.create_queue_pair(Service.RC, send_cq=0, receive_cq=0, domain=1)
     transport.packet(address_of_bth, length, source, now)
     for action in transport.take_actions(): ...
 

@@ -17,7 +17,7 @@ from fanin_sim.jit import compiled
 from fanin_wire import abi, fields
 from fanin_wire.abi import Status
 
-ALL_ACCESS = int(abi.Access.READ | abi.Access.WRITE)
+ALL_ACCESS = abi.Access.READ | abi.Access.WRITE
 WHOLE_ADDRESS_SPACE = 2**47
 OPCODES = {int(opcode): opcode for opcode in fields.Opcode}
 

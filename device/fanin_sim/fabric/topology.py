@@ -42,7 +42,7 @@ class Topology(NamedTuple):
     @classmethod
     def fan_out(cls, *counts: int, nodes: int | None = None, plain: Sequence[int] = ()) -> Self:
         """A regular tree: counts[0] switches below the top, counts[1] below each of these, ...; the last count is of
-            nodes.
+        nodes.
 
         Args:
             nodes: fewer nodes than fit, spread evenly over the lowest switches, in runs.

@@ -32,7 +32,7 @@ ABANDONED = -3  # its rank has left without waiting for it, or has died
 
 @internal
 def on_completion(w, vertex, action):
-    """A COMPLETE action: of the oldest signalled request under way. Silent requests before it have succeeded (I5)."""
+    """A COMPLETE action: of the oldest signaled request under way. Unsignaled ones before it have succeeded (I5)."""
     number = rank_of(w, vertex, int64(action.queue))
     place = int64(action.wr_id)
     status, kind = int64(action.status), int64(action.missing_kind)
@@ -44,11 +44,11 @@ def on_completion(w, vertex, action):
     if rank.state == RankState.DEAD or rank.state == RankState.GONE or place < rank.ended or place >= rank.posted:
         report_violation(w, Violation.WRONG_COMPLETION, number, place)
         return
-    for silent in range(rank.ended, place):
-        if message_row(w.messages, rank.first_message + silent).is_signaled:
+    for unsignaled in range(rank.ended, place):
+        if message_row(w.messages, rank.first_message + unsignaled).is_signaled:
             report_violation(w, Violation.WRONG_COMPLETION, number, place)
             return
-        end_request(w, number, silent, Status.SUCCESS)
+        end_request(w, number, unsignaled, Status.SUCCESS)
     end_request(w, number, place, status)
     check_peer_lost(w, number, status, kind, uint64(action.missing))
     if rank.state == RankState.RUNNING:

@@ -23,7 +23,7 @@ from fanin_sim.kernel.packets import data_of, flip, release, take
 from fanin_sim.kernel.tables import UNKNOWN_DESTINATION, PacketFate, packet_row
 from fanin_sim.kernel.trace import add_line, report_violation
 
-SHORTEST, SPREAD = 5 * MICROSECOND, 20 * MICROSECOND  # latency of a link
+MIN_LATENCY, SPREAD = 5 * MICROSECOND, 20 * MICROSECOND  # latency of a link
 MAX_REORDERING = 200 * MICROSECOND  # of a reordered packet
 MAX_DELAY = 300 * MILLISECOND  # of a delayed packet; longer than the first time-out
 
@@ -122,7 +122,7 @@ def trace_packet(w, packet, ordinal, fate, arrival):
 def latency(w, packet):
     """The latency of a packet's link, in ns."""
     link = number_of_link(w, packet.source, packet.target)
-    return SHORTEST + draw_below(w.seed, LATENCY, link, 0, SPREAD)
+    return MIN_LATENCY + draw_below(w.seed, LATENCY, link, 0, SPREAD)
 
 
 @internal

@@ -18,7 +18,7 @@ RANDOM_FAULTS = (
     FaultKind.LATE_RANK,
 )
 UNLIMITED = 1_000_000
-READ_FAILED = {Status["LOCAL_PROTECTION_ERROR"]}
+READ_FAILED = {Status.LOCAL_PROTECTION_ERROR}
 # Statuses of a job that has lost a member.
 LOST = {Status[name] for name in ("PEER_LOST", "ABORTED", "TIMEOUT", "NOT_CONFIGURED")}
 

@@ -74,7 +74,7 @@ def post(w, number):
     record = queue_at(e, rank.queue)
     if record.job:
         wqe_at(message.wqe).seg = uint64(record.position) & (uint64(job_at(e, record.job - 1).slots) - uint64(1))
-    message.is_signaled = 1 if rank.posted == count_of(w, rank) - 1 else 1 - message.is_silent
+    message.is_signaled = 1 if rank.posted == count_of(w, rank) - 1 else 1 - message.is_unsignaled
     wqe_at(message.wqe).flags = WqeFlag.SIGNALED if message.is_signaled else 0
     wqe_at(message.wqe).deadline_ms = w.deadline_ms
     store_u32(message.wqe + WANTED_BLOCKS, uint32(0 if message.arrived else message.wanted_blocks))

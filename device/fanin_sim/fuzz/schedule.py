@@ -11,9 +11,8 @@ from fanin_sim.fuzz.plan import Fault, FaultTargets, Plan, Profile, plan_of
 from fanin_sim.fuzz.workloads import WORKLOADS
 from fanin_sim.fuzz.world import TRACE_LINES, World
 
-BOUND_BEYOND_DETECTION = (
-    2_000_000_000  # ns; a request must end within the detection time and this, after the last fault
-)
+# ns: a request must end within the detection time and this, after the last fault
+BOUND_BEYOND_DETECTION = 2_000_000_000
 
 
 class Outcome(NamedTuple):

@@ -145,9 +145,9 @@ MESSAGE = np.dtype(  # a message as one rank posts it
         ("shared", "u8"),  # without a reference: the data of the first receiver
         ("wanted_blocks", "i8"),  # of its result
         ("arrived", "i8"),  # 1: the result has come before the request was posted
-        ("is_silent", "i8"),  # not signalled, unless it is the last
+        ("is_unsignaled", "i8"),  # unless it is the last
         ("is_signaled", "i8"),
-        ("status", "i8"),  # see request_checks.OPEN, or the status of its end
+        ("status", "i8"),  # see checks.OPEN, or the status of its end
     ],
     align=True,
 )

@@ -29,7 +29,7 @@ class Posting(NamedTuple):
     operation: str = "SUM"
     dtype: str = "i32"
     order_dependent: bool = False
-    is_silent: bool = False  # not signalled
+    is_unsignaled: bool = False
 
 
 class Workload(NamedTuple):
@@ -59,10 +59,10 @@ class Workload(NamedTuple):
 EVERYTHING = (
     Posting("allreduce", 9),
     Posting("barrier"),
-    Posting("broadcast", 5, root=1, is_silent=True),
+    Posting("broadcast", 5, root=1, is_unsignaled=True),
     Posting("reduce_scatter", 2),
     Posting("allreduce", 7, operation="MAX", dtype="f32"),
-    Posting("allgather", 2, is_silent=True),
+    Posting("allgather", 2, is_unsignaled=True),
     Posting("reduce", 6, root=2, operation="BXOR"),
     Posting("scatter", 1),
     Posting("gather", 1, root=1),
@@ -71,7 +71,7 @@ EVERYTHING = (
 )
 REDUCTIONS = (
     Posting("allreduce", 14, dtype="f32", order_dependent=True),
-    Posting("reduce", 9, root=1, dtype="f32", order_dependent=True, is_silent=True),
+    Posting("reduce", 9, root=1, dtype="f32", order_dependent=True, is_unsignaled=True),
     Posting("allreduce", 13, operation="PROD", dtype="f32", order_dependent=True),
     Posting("reduce_scatter", 4, dtype="bf16", order_dependent=True),
 )
@@ -82,10 +82,10 @@ SMALL_FLOATS = (
     Posting("reduce", 14, operation="SUM", dtype="f16", order_dependent=True, root=1),
 )
 LONG = (Posting("allreduce", 40), Posting("broadcast", 16, root=2), Posting("barrier"), Posting("allreduce", 8))
-SHORT = tuple(Posting("allreduce", 2 + number % 3, is_silent=number % 2 == 0) for number in range(12))
+SHORT = tuple(Posting("allreduce", 2 + number % 3, is_unsignaled=number % 2 == 0) for number in range(12))
 
 STREAM = tuple(
-    Posting("reduce" if number % 7 == 3 else "broadcast", 1, root=number // 5, is_silent=number % 3 == 0)
+    Posting("reduce" if number % 7 == 3 else "broadcast", 1, root=number // 5, is_unsignaled=number % 3 == 0)
     for number in range(64)
 )
 

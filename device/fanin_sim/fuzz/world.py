@@ -38,7 +38,7 @@ class PostedMessage(NamedTuple):
     result: np.ndarray
     reference: np.ndarray
     shared: np.ndarray
-    is_silent: bool
+    is_unsignaled: bool
 
 
 class World(Tables):
@@ -96,7 +96,7 @@ class World(Tables):
                 wqe = job.work_request(rank, message, result, process_memory=self.workload.process_memory)
                 wqe["wr_id"] = wqe["mid"] = number
                 reference = np.zeros(0, np.uint8) if is_open else np.ascontiguousarray(expected[rank])
-                rows[rank].append(PostedMessage(wqe, result, reference, shared, posting.is_silent))
+                rows[rank].append(PostedMessage(wqe, result, reference, shared, posting.is_unsignaled))
         return rows
 
     def _message(self, posting: Posting, job: Job, number: int) -> Message:
@@ -183,7 +183,8 @@ class World(Tables):
 
     def _fill_message(self, row: np.void, message: PostedMessage) -> None:
         self._kept += [message.wqe, message.result, message.reference, message.shared]
-        row["wqe"], row["length"], row["is_silent"] = message.wqe.ctypes.data, message.result.nbytes, message.is_silent
+        row["wqe"], row["length"] = message.wqe.ctypes.data, message.result.nbytes
+        row["is_unsignaled"] = message.is_unsignaled
         row["result"] = message.result.ctypes.data
         row["wanted_blocks"] = message.wqe["address"]["destination_blocks"].item()
         row["reference"] = message.reference.ctypes.data if message.reference.size else 0

@@ -15,7 +15,6 @@ from fanin_sim.jobs.job import LEAVE_TAG, Member
 from fanin_sim.model_check.instances import World
 from fanin_wire import abi
 
-PEER_LOST = abi.Status.PEER_LOST
 # The progress of a rank. incarnation: of the job; a rank of the last incarnation + 1 has gone. step, completed: steps
 # and completions in this incarnation; step 0 is the JOIN. failed: the status of the failure. lost: bitmap of vertices
 # that were reported as lost. after_restart: the process was started after a restart of its device.
@@ -162,7 +161,7 @@ class RankPrograms:
 
     def _record_loss(self, progress: np.void, report: np.void) -> None:
         """Records the devices that a PEER_LOST reports to a rank: also one all of whose children are reported."""
-        if report["status"] != PEER_LOST or not self.world.instance.crashes or progress["after_restart"]:
+        if report["status"] != abi.Status.PEER_LOST or not self.world.instance.crashes or progress["after_restart"]:
             return
         kind, bitmap = int(report["missing_kind"]), int(report["missing"])
         if not bitmap:

@@ -65,7 +65,7 @@ def silence_neighbours(device: Device, bitmap: int, *, below: bool) -> None:
     """Marks neighbours as silent for the detection time.
 
     Args:
-        bitmap: children of a switch by their bits, or neighbours of a NIC (see `neighbours`).
+        bitmap: children of a switch by their bits, or neighbours of a NIC (see `fabric.placement.neighbours`).
         below: whether the bitmap is of children.
     """
     tables = device.engine.tables

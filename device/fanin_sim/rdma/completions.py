@@ -26,7 +26,6 @@ NUMBER = 0xFFFFFFFF  # of a request, in a wr_id
 IS_RECEIVE = 1 << 32  # in a wr_id
 GIVE_UP = 50  # purpose of random numbers
 MAX_NOTICE_DELAY = 2_000_000  # ns until the programs of a broken connection know
-NO_ICRC_STATUS = 14  # statuses that there are
 
 
 @internal
@@ -57,7 +56,7 @@ def complete(w, device, action):
 
 @internal
 def complete_send(w, side, row, number, action, status):
-    """The completion of a request to send. Unsignalled requests before it have succeeded."""
+    """The completion of a request to send. Unsignaled requests before it have succeeded."""
     if number < row.ended or number >= row.posted:
         report_violation(w, Violation.WRONG_COMPLETION, side, number)
         return
@@ -85,7 +84,7 @@ def complete_send(w, side, row, number, action, status):
 
 @internal
 def end_unsignaled(w, side):
-    """The queue pair of a side has ended. Its last requests may lack a completion as they were not signalled, and have
+    """The queue pair of a side has ended. Its last requests may lack a completion as they were not signaled, and have
     succeeded. Returns the number of one that lacks its completion; -1 if none does."""
     row = side_row(w.sides, side)
     for number in range(row.ended, row.posted):

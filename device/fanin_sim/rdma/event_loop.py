@@ -19,7 +19,7 @@ from fanin_sim.rdma.tables import (
     BUFFER,
     COUNTERS,
     GENERATIONS,
-    LONGEST,
+    MAX_MESSAGE,
     REQUESTS,
     WORLD,
     device_row,
@@ -168,11 +168,11 @@ def excuse_request(w, row, other, request):
     if request.fate == RequestFate.SUCCEEDED and row.kind == Transport.RC:
         return
     if request.kind >= RequestKind.READ:
-        accept_memory(w, row.device, request.local, LONGEST)
+        accept_memory(w, row.device, request.local, MAX_MESSAGE)
     if request.kind >= RequestKind.FETCH_ADD:
         accept_memory(w, other, int64(request.remote) & ~7, 8)
     elif request.kind >= RequestKind.WRITE and request.kind < RequestKind.READ:
-        accept_memory(w, other, request.remote, LONGEST)
+        accept_memory(w, other, request.remote, MAX_MESSAGE)
 
 
 @internal

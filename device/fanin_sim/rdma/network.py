@@ -20,7 +20,7 @@ ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE = CODES["RC_ACKNOWLEDGE"], CODES["RC_ATOMIC_ACKN
 READ_RESPONSE = CODES["RC_RDMA_READ_RESPONSE_FIRST"]  # the first of the opcodes that answer
 NO_VALUE = -1  # the fault does not happen
 HEADER = uint64(ACTION.fields["header"][1])  # type: ignore[index]
-SHORTEST, SPREAD = 2_000, 3_000  # ns: latency of a link
+MIN_LATENCY, SPREAD = 2_000, 3_000  # ns: latency of a link
 MAX_REORDERING = 100_000  # ns
 MAX_DELAY = 20_000_000  # ns: several time-outs
 QPN, PSN = uint64(BTH.byte_offset("dqpn") - 1), uint64(BTH.byte_offset("psn") - 1)  # in the low 24 bits of these words
@@ -92,7 +92,7 @@ def transmit(w, number, packet):
         reset_removals(w, packet)
         late = fault_value(w, FaultKind.REORDERING, link, ordinal)
         late = late % MAX_REORDERING if late >= 0 else 0
-    arrival = w.now + SHORTEST + draw_below(w.seed, LATENCY, link, 0, SPREAD) + late
+    arrival = w.now + MIN_LATENCY + draw_below(w.seed, LATENCY, link, 0, SPREAD) + late
     trace_packet(w, packet, fate, arrival)
     event_queue.put(w, arrival, EventKind.PACKET, int64(packet.target), number, 0)
     repeated = fault_value(w, FaultKind.DUPLICATION, link, ordinal)

@@ -11,7 +11,7 @@ from fanin_sim.rdma.tables import (
     BUFFER,
     GENERATION_BYTES,
     GENERATIONS,
-    LONGEST,
+    MAX_MESSAGE,
     READ_AT,
     RECEIVE,
     RECEIVES_AT,
@@ -130,7 +130,7 @@ def choose_kind(w, side, ordinal, service):
 def choose_length(w, side, ordinal, service):
     """Length of a message: often one at which the number of packets changes."""
     drawn = draw(w.seed, LENGTH, side, ordinal)
-    limit = min(LONGEST, w.mtu if service == Transport.UD else LONGEST)
+    limit = min(MAX_MESSAGE, w.mtu if service == Transport.UD else MAX_MESSAGE)
     choices = (0, 1, 7, 100, w.mtu - 1, w.mtu, w.mtu + 1, 2 * w.mtu)
     pick = drawn & 15
     length = choices[pick] if pick < len(choices) else (drawn >> 4) % (limit + 1)
@@ -213,12 +213,12 @@ def fill_read_areas(w, side, generation):
     device = device_row(w.devices, side_row(w.sides, side).device)
     for slot in range(SLOTS):
         place = part_at(w, side, generation) + READ_AT + slot * BUFFER
-        fill(device.memory + uint64(place), read_pattern(place), LONGEST)
+        fill(device.memory + uint64(place), read_pattern(place), MAX_MESSAGE)
 
 
 @internal
 def make_wrong(w):
-    """Make the wrong request of a schedule, if it has one. It is signalled, and so are those behind it."""
+    """Make the wrong request of a schedule, if it has one. It is signaled, and so are those behind it."""
     if w.wrong_side < 0 or side_row(w.sides, w.wrong_side).kind != Transport.RC:
         return
     side, generation = w.wrong_side, w.wrong_generation

@@ -18,7 +18,7 @@ from fpga_cosim.tb.verilated import Module
 RING, CHUNK = 7, 4
 F16, F32, I32 = (datatype_by_name(name) for name in ("f16", "f32", "i32"))
 SUM, MEAN = operation_by_name("SUM"), operation_by_name("MEAN")
-TYPES = {0: DType["I32"], 1: DType["F16"], 2: DType["I32"]}  # of the slots
+TYPES = {0: DType.I32, 1: DType.F16, 2: DType.I32}  # of the slots
 
 
 class Command(NamedTuple):
@@ -50,7 +50,7 @@ class Slots:
                 return
             data = buffer
         at = slice(command.slot << CHUNK, (command.slot << CHUNK) + len(data))
-        if TYPES[command.slot] == DType["F16"]:
+        if TYPES[command.slot] == DType.F16:
             value = arithmetic.widen(data.reshape(-1).view("<f2"), F16)
             with np.errstate(all="ignore"):
                 sums = {"sum": SUM.partial(np.stack([self.halves(at), value]), F32)}
@@ -103,7 +103,7 @@ def test_commands(generator: np.random.Generator) -> None:
         if offered:
             command = commands[place]
             inputs["computes"], inputs["slot"] = command.kind != "none", command.slot
-            inputs["op"], inputs["dtype"] = int(Op["SUM"]) if command.kind == "sum" else 0, int(TYPES[command.slot])
+            inputs["op"], inputs["dtype"] = int(Op.SUM) if command.kind == "sum" else 0, int(TYPES[command.slot])
             inputs["adds"], inputs["divides"] = command.kind != "keep", command.ranks > 1
             inputs["stores"] = command.kind == "store"
             inputs["recalls"] = command.buffer is not None and command.kind != "store"

@@ -10,7 +10,7 @@ from fpga_cosim.tb import frames
 from fpga_cosim.tb.clocks import HALVES, M, S, TwoClocks
 from fpga_cosim.tb.verilated import Module
 
-ADDRESS, FRAMES, MOST = 4, 150, 12  # 16 beats; beats of a frame that fits, at most
+ADDRESS, FRAMES, MAX_BEATS = 4, 150, 12  # 16 beats; beats of a frame that fits, at most
 TOO_LONG = 17
 BAD, HURRIES = 0.1, 0.95
 S_FIELDS = ("s_axis_tdata", "s_axis_tkeep", "s_axis_tlast")
@@ -88,7 +88,7 @@ class Bench(TwoClocks):
 def test_waits_for_room(halves: tuple[int, int], takes: float, generator: np.random.Generator) -> None:
     """Only bad frames are lost."""
     bench = Bench(module(drops=False), halves, generator)
-    sent = [any_frame(generator, int(generator.integers(1, MOST))) for _ in range(FRAMES)]
+    sent = [any_frame(generator, int(generator.integers(1, MAX_BEATS))) for _ in range(FRAMES)]
     bad = generator.random(FRAMES) < BAD
     for frame, is_bad in zip(sent, bad, strict=True):
         bench.put(frame, is_bad)
@@ -102,7 +102,7 @@ def test_waits_for_room(halves: tuple[int, int], takes: float, generator: np.ran
 def test_drops_whole_frames(halves: tuple[int, int], takes: float, generator: np.random.Generator) -> None:
     """The source never waits. Each frame comes or is counted; one that is too long never comes."""
     bench = Bench(module(drops=True), halves, generator)
-    sent = [any_frame(generator, int(generator.integers(1, MOST))) for _ in range(FRAMES)]
+    sent = [any_frame(generator, int(generator.integers(1, MAX_BEATS))) for _ in range(FRAMES)]
     sent[::10] = [any_frame(generator, TOO_LONG) for _ in sent[::10]]
     bad = generator.random(FRAMES) < BAD
     for frame, is_bad in zip(sent, bad, strict=True):

@@ -12,7 +12,7 @@ from fpga_cosim.tb import frames
 from fpga_cosim.tb.target import reasons
 from fpga_cosim.tb.verilated import Module
 
-OWN, PEER, ETHERNET, BTH, CETH_AT = "10.0.0.1", "10.0.1.7", 14, 42, 54
+OWN, PEER, ETHERNET, BTH = "10.0.0.1", "10.0.1.7", 14, 42
 
 
 def packet(payload: bytes = b"", opcode: int = Opcode.CONTRIBUTION, **ceth: int) -> bytes:

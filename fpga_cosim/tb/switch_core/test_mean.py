@@ -15,7 +15,7 @@ def test_the_last_child_brings_none(module: Module) -> None:
     without = DATA_AND_WANTS & ~spec.FLAGS["HAS_DATA"]
     for position, (dtype, kind) in enumerate((("I32", "<i4"), ("F16", "<f2"), ("F32", "<f4"))):
         data = np.arange(-100, 156).astype(kind)
-        code = {"op": int(Op["MEAN"]), "dtype": int(DType[dtype])}
+        code = {"op": int(Op.MEAN), "dtype": int(DType[dtype])}
         first = contribution(job, addresses[0], 0, position, data, contributions=RANKS, **code)
         last = contribution(job, addresses[1], 1, position, data[:0], flags=without, **code)
         came = target.exchange_frames(NOW_US, [first, last])

@@ -75,7 +75,7 @@ def check_descending(module: Module, bits: Sequence[int], slots: int, generator:
     mask = sum(1 << bit for bit in bits)
     for bit in bits:
         target.exchange_frames(NOW_US, [config(of[bit], bit, mask, flags=RUN, slots=ASKED)])
-    code = {"op": int(Op["SUM"]), "dtype": int(DType["F32"])}
+    code = {"op": int(Op.SUM), "dtype": int(DType.F32)}
     data = generator.standard_normal((2 * slots, children, ELEMENTS)).astype("<f4")
     for lease in (range(slots), range(slots, 2 * slots)):
         sent = [

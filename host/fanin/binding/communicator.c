@@ -17,8 +17,8 @@ static struct dropped *dropped;
 enum how { JOINS, DUPLICATES, SPLITS, SHRINKS, GROWS }; /* membership/member.py: How */
 
 /* Begin to join a job, alone or with the ranks of `parent`. number: rank, slots, nothing, time-out in milliseconds, or
- * number of newcomers. address: of a struct fanin_job, or of an array of struct fanin_choice or struct fanin_newcomer.
- * */
+ * number of newcomers. address: of a struct fanin_job, or of an array of struct fanin_choice or struct
+ * fanin_newcomer. */
 static enum fanin_status begin_as(enum how how, struct fanin_context *device, struct fanin_communicator *parent,
                                   uint32_t number, const void *address, struct fanin_communicator **made)
 {
@@ -132,7 +132,7 @@ static int take_outcome(struct inflight *inflight)
     return 1;
 }
 
-/* Settle all requests of a job that has been left. Restarts each time, since take_outcome may run any code. */
+/* Take the outcomes of the requests of a job that has been left. Restarts each time: take_outcome may run any code. */
 static void take_outcomes(struct communicator *self)
 {
     struct inflight *each = self->requests;

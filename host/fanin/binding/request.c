@@ -270,8 +270,8 @@ static PyObject *request_text(PyObject *object)
         about = Py_NewRef(self->name);
     else
         about = PyObject_CallMethod((PyObject *)self->communicator, "_describe", "OIIIIK", self->name, operation->root,
-                                   operation->op, operation->dtype, operation->tag,
-                                   (unsigned long long)operation->block);
+                                    operation->op, operation->dtype, operation->tag,
+                                    (unsigned long long)operation->block);
     text = about ? PyUnicode_FromFormat("%U on rank %u", about, (unsigned)self->communicator->rank) : NULL;
     Py_XDECREF(about);
     return text;

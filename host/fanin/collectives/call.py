@@ -23,7 +23,7 @@ from fanin_wire.datatypes import UnsupportedDataType, datatype_of
 _FLAGS = ffi.typeof("enum fanin_operation_flags").relements
 FENCE, EXCHANGE_SIZES = _FLAGS["FANIN_FENCE"], _FLAGS["FANIN_EXCHANGE_SIZES"]
 ANY_SIZE = (1 << 64) - 1
-NO_OP, NO_DTYPE = int(Op["NONE"]), int(DType["NONE"])
+NO_OP, NO_DTYPE = int(Op.NONE), int(DType.NONE)
 OTHER_DTYPE, ON_HOST = 1 << 16, 1 << 17  # bits of a tag
 DEADLINE_GRACE = 2.0  # seconds that the device has to report a deadline that has passed
 MAX_NAMED = 8  # sizes of a message for people

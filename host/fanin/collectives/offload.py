@@ -29,8 +29,8 @@ class Reason(StrEnum):
 class Choice(NamedTuple):
     """The codes with which a device computes a reduction; or why none does, as a code and in words."""
 
-    op: int = int(Op["NONE"])
-    dtype: int = int(DType["NONE"])
+    op: int = int(Op.NONE)
+    dtype: int = int(DType.NONE)
     reason: Reason | None = None
     detail: str = ""
 

@@ -563,8 +563,8 @@ struct fanin_qp_init {
 /* Create a queue pair in state RESET. `qpn`: its number on the wire; `qp`: the one for these functions. */
 enum fanin_status fanin_create_ordinary_qp(struct fanin_context *context, const struct fanin_qp_init *init,
                                            uint32_t *qp, uint32_t *qpn);
-/* Discards its requests and the completions not yet polled. FANIN_SUCCESS: the device no longer touches memory for it.
- * */
+/* Discards its requests and the completions not yet polled. FANIN_SUCCESS: the device no longer touches memory for
+ * it. */
 enum fanin_status fanin_destroy_ordinary_qp(struct fanin_context *context, uint32_t qp);
 
 /* Change the state and the attributes that `mask` names, as ibv_modify_qp; the library fills in head and qp.
@@ -587,8 +587,8 @@ enum fanin_status fanin_post_sends(struct fanin_context *context, uint32_t qp, c
 enum fanin_status fanin_create_shared_queue(struct fanin_context *context, uint32_t domain, uint32_t *shared_queue);
 /* Discards its requests without completions. FANIN_INVALID_REQUEST: queue pairs still receive from it. */
 enum fanin_status fanin_destroy_shared_queue(struct fanin_context *context, uint32_t shared_queue);
-/* As fanin_post_receive, for the next message of any of its queue pairs, to whose completion queue the completion goes.
- * */
+/* As fanin_post_receive, for the next message of any of its queue pairs, to whose completion queue the completion
+ * goes. */
 enum fanin_status fanin_post_shared(struct fanin_context *context, uint32_t shared_queue,
                                     const struct fanin_receive_wqe *wqe);
 

@@ -28,8 +28,8 @@ ROUTES = {
     "auto": int(ffi.typeof("enum fanin_job_limit").relements["FANIN_ROUTE_AUTO"]),
     **{name.lower(): int(Route[name]) for name in ("TREE", "RING", "LOCAL")},
 }
-WIDE, FIXED_START = int(JobFlag["WIDE"]), int(JobFlag["FIXED_START"])
-RUN, SHAPE = int(JobFlag["REPRODUCIBLE_RUN"]), int(JobFlag["REPRODUCIBLE_SHAPE"])
+WIDE, FIXED_START = int(JobFlag.WIDE), int(JobFlag.FIXED_START)
+RUN, SHAPE = int(JobFlag.REPRODUCIBLE_RUN), int(JobFlag.REPRODUCIBLE_SHAPE)
 REPRODUCIBLE = {"none": 0, "run": RUN, "shape": RUN | SHAPE | WIDE}
 
 

@@ -159,7 +159,7 @@ class Member(BoundCommunicator):
 
     def _refusal(self, status: int, reply: Any, has_limit: bool) -> FaninError:
         """The exception of a join. has_limit: by the program's time limit; else the library's, which gives a reason."""
-        if (status == Status["TIMEOUT"] and not has_limit and not reply.missing) or refused(status):
+        if (status == Status.TIMEOUT and not has_limit and not reply.missing) or refused(status):
             return FaninError.of(status, f"can not join the job{refused(status)}")
         job = self._described()
         ranks = job.missing_ranks(self.rank, reply.missing, reply.missing_kind)
@@ -199,7 +199,7 @@ class Member(BoundCommunicator):
         """
         require_seconds(timeout)
         self.require_open()
-        if in_slices(self._flush, timeout) != Status["SUCCESS"]:
+        if in_slices(self._flush, timeout) != Status.SUCCESS:
             raise Timeout(f"some ranks still lack data of rank {self.rank} after {timeout:g} s")
 
     def end(self, leave: bool) -> None:
@@ -209,7 +209,7 @@ class Member(BoundCommunicator):
         self._is_closed = True
         if not self.connection.context.closed:
             status = self._end_job(leave, LEAVE_TIMEOUT_MS)
-            if status not in (Status["SUCCESS"], Status["DEVICE_LOST"]):
+            if status not in (Status.SUCCESS, Status.DEVICE_LOST):
                 error = FaninError.of(status, "the device has not confirmed the leave")
                 log.warning("rank %d left job %d without confirmation: %s", self.rank, self.job.jid, error)
         self.connection.release()
@@ -224,11 +224,11 @@ class Member(BoundCommunicator):
         """Of a request, or of a refused start. number: of its message. completion: fields of its WC, or zeros."""
         request = str(about) if isinstance(about, Request) else f"{about or name} on rank {self.rank}"
         found = WC(*completion)
-        if status == Status["FLUSHED"] or found.status != status or not found.jid:
+        if status == Status.FLUSHED or found.status != status or not found.jid:
             why = "" if isinstance(about, Request) else refused(status)
             return FaninError.of(status, f"{request}{self._trouble(status) or why}")
         ranks = self.job.missing_ranks(self.rank, found.missing, found.missing_kind)
-        mismatch = status == Status["OP_MISMATCH"]
+        mismatch = status == Status.OP_MISMATCH
         detail = self._what_failed(request, name, number)
         detail += self.job.missing_names(self.rank, status, found.missing, found.missing_kind, found.lost_device)
         error = FaninError.of(status, detail, COMPARE if mismatch else "")
@@ -240,11 +240,11 @@ class Member(BoundCommunicator):
 
     def _trouble(self, status: int) -> str:
         """The event, if no completion names it."""
-        if status == Status["FLUSHED"]:
+        if status == Status.FLUSHED:
             return ": its communicator was closed"
-        if status == Status["CQ_OVERRUN"]:
+        if status == Status.CQ_OVERRUN:
             return f": a completion queue of {CQ_DEPTH} entries was full when another completion came"
-        if status != Status["DEVICE_LOST"]:
+        if status != Status.DEVICE_LOST:
             return ""
         context = self.connection.context
         how = "stands still" if not context.closed and context.device_stands_still else "has ended"

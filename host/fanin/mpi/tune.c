@@ -21,7 +21,7 @@
 
 static const uint64_t sizes[] = {8, 64, 512, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20};
 #define SIZES (int)(sizeof sizes / sizeof sizes[0])
-#define LARGEST (16 << 20)
+#define MAX_BYTES (16 << 20)
 #define NEVER_NS 1e18
 #define SAID 250 /* characters of groups in a line */
 
@@ -278,7 +278,7 @@ static void write_groups(const char *path, const char *groups)
 
 static void measure_all(struct bench *bench, struct communicator *world)
 {
-    size_t ranks = (size_t)world->ranks, bytes = LARGEST + ELEMENT * ranks;
+    size_t ranks = (size_t)world->ranks, bytes = MAX_BYTES + ELEMENT * ranks;
 
     bench->source = malloc(bytes);
     bench->result = malloc(bytes);

@@ -6,7 +6,7 @@
 
 #define SPEED_MBPS 100000
 #define MAX_CONNECTIONS 65536
-#define LONGEST (1 << 30)     /* bytes of one message or collective */
+#define MAX_BYTES (1 << 30) /* bytes of one message or collective */
 #define MIN_STAGED 65536    /* bytes */
 #define NAME_BYTES 16
 
@@ -95,7 +95,7 @@ void nccl_unstage(struct fanin_context *context, struct nccl_staging *staging)
                                                                           : (uint64_t)(NUMBER) + 1,                \
     .pointers = NCCL_PTR_HOST, .speed = SPEED_MBPS, .port = 1, .max_connections = MAX_CONNECTIONS, .max_receives = 1
 #define SINCE_9(NUMBER)                                                                                            \
-    COMMON(NUMBER), .nic_count = 1, .nics = {NUMBER}, .max_message_bytes = LONGEST, .max_collective_bytes = LONGEST
+    COMMON(NUMBER), .nic_count = 1, .nics = {NUMBER}, .max_message_bytes = MAX_BYTES, .max_collective_bytes = MAX_BYTES
 
 #define GIVE(...)                                                                                                  \
     if (!nccl_nic(number))                                                                                         \

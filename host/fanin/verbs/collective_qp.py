@@ -26,8 +26,8 @@ from fanin_wire.operations import supports
 WHAT_IS_SUPPORTED = (
     "Post what capabilities() names, for all members of the job; for some of them make a job by split()."
 )
-QUERY = int(WqeOpcode["QUERY"])
-ALL = int(ContributorClass["ALL"])
+QUERY = int(WqeOpcode.QUERY)
+ALL = int(ContributorClass.ALL)
 GIVE_UP_SECONDS = 1.0  # for the device to confirm; it sees the end of the connection as well
 MESSAGES = 1 << MID_BITS  # counts of message numbers
 NODE_BITS = 64  # in a bitmap; work requests do not name further nodes
@@ -91,9 +91,9 @@ class CollectiveQP(Resource):
         if self.membership is None or self._request is None:
             raise InvalidRequest(f"queue pair {self.qp_num} is not joining a job")
         status, reply = self._await(timeout, meanwhile)
-        if status == Status["PENDING"] and not self._send_leave():  # other members that wait learn who is missing
+        if status == Status.PENDING and not self._send_leave():  # other members that wait learn who is missing
             self._await(GIVE_UP_SECONDS)
-        if status != Status["SUCCESS"]:
+        if status != Status.SUCCESS:
             raise refusal(status, self.membership, reply)
         self.lease = Lease(reply.slots, reply.window, reply.chunk or self.membership.chunk)
         self._joined = self.membership.to_c(self.qp_num), reply
@@ -111,7 +111,7 @@ class CollectiveQP(Resource):
         check(self._send_leave(), "can not leave the job")
         self.lease = None
         status, _ = self._await(timeout)
-        if status == Status["PENDING"]:
+        if status == Status.PENDING:
             raise Timeout(f"the device has not confirmed the leave within {timeout:g} s")
         check(status, "can not leave the job")
 
@@ -212,12 +212,12 @@ class CollectiveQP(Resource):
         self._forget_request()
         _on_pyverbs.discard(self)
         status = self._queue.destroy()
-        if status == Status["PENDING"]:
+        if status == Status.PENDING:
             raise Timeout(
                 f"queue pair {self.qp_num} was destroyed before the results of its requests had arrived",
                 remedy="Do not use the memory of its requests again before the context is closed.",
             )
-        if status != Status["DEVICE_LOST"]:
+        if status != Status.DEVICE_LOST:
             check(status, f"can not destroy queue pair {self.qp_num}")
 
     def __str__(self) -> str:

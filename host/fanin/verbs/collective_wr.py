@@ -10,7 +10,7 @@ from fanin.verbs.resource import columns
 from fanin_wire.abi import LKEY_PROCESS, MAX_ADDRESSES, MAX_INLINE, ContributorClass, WqeFlag, WqeOpcode
 
 SIGNALED, ADDRESS_LIST, INLINE = (int(WqeFlag[name]) for name in ("SIGNALED", "ADDRESS_LIST", "INLINE"))
-COLLECTIVE = int(WqeOpcode["COLLECTIVE"])
+COLLECTIVE = int(WqeOpcode.COLLECTIVE)
 INLINE_OFFSET = ffi.offsetof("struct fanin_wqe", "address") + ffi.offsetof("struct fanin_address", "source")
 
 
@@ -50,7 +50,7 @@ class CollectiveWR:
     address_list: Sequence[Address]  # one for each bit of `rank`, ascending
     wr_id: int = 0
     block: int | None = None  # bytes of a block of the message
-    contributors: int = int(ContributorClass["ALL"])  # ranks that bring data: enum fanin_class
+    contributors: int = int(ContributorClass.ALL)  # ranks that bring data: enum fanin_class
     flags: int = SIGNALED  # enum fanin_wqe_flags, or-ed: SIGNALED, FENCE
     inline: bool = False  # the source, at most 16 bytes, is copied into the request when it is posted
     deadline_ms: int = 0  # 0: none

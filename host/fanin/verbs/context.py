@@ -134,7 +134,7 @@ def _read_status(handle: Any, socket_path: str) -> dict[str, Any]:
 def _versions(status: int, handle: Any) -> str:
     """Both versions of the host interface, after a colon, if they differ; else ""."""
     device = library().fanin_device_version(handle)
-    if status != Status["VERSION_MISMATCH"] or device == abi.ABI_VERSION:
+    if status != Status.VERSION_MISMATCH or device == abi.ABI_VERSION:
         return ""
     return f": it speaks version {device} of the host interface, this program version {abi.ABI_VERSION}"
 

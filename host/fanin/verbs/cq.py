@@ -60,13 +60,13 @@ class CQ(Resource):
         self.require_open()
         taken = self.seen if seen is None else seen
         status = in_slices(lambda ms: library().fanin_wait_cq(self.context.handle, self.index, taken, ms), timeout)
-        if status == Status["PENDING"]:
+        if status == Status.PENDING:
             return False
         self._check(status)
         return True
 
     def _check(self, status: int) -> None:
-        if status == Status["CQ_OVERRUN"]:
+        if status == Status.CQ_OVERRUN:
             check(status, f"completion queue {self.index} of {CQ_DEPTH} entries was full when another completion came")
         elif status:
             how = "stands still" if self.context.device_stands_still else "has ended"
@@ -74,7 +74,7 @@ class CQ(Resource):
 
     def _release(self) -> None:
         status = library().fanin_destroy_cq(self.context.handle, self.index)
-        if status != Status["DEVICE_LOST"]:
+        if status != Status.DEVICE_LOST:
             check(status, f"can not destroy completion queue {self.index}")
 
     def __str__(self) -> str:

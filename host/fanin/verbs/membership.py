@@ -48,7 +48,7 @@ class Membership:
 
     jid: int
     key: int
-    route: int = int(Route["LOCAL"])
+    route: int = int(Route.LOCAL)
     rank_bitmap: int = 1  # ranks that the queue pair posts for
     rank_mask: int = 1  # all ranks of this node in the job
     slots: int = 256  # offered lease, a power of two
@@ -103,16 +103,16 @@ def refusal(status: int, asked: Asked, reply: Any, missing: str = "") -> FaninEr
         bits = [bit for bit in range(64) if reply.missing >> bit & 1]
         missing = f"; {kind_of_members(reply.missing_kind)} that are missing (bits): {bits}"
     detail += missing
-    if status == Status["NO_RESOURCES"]:
+    if status == Status.NO_RESOURCES:
         detail += f"; asked for {asked.slots} slots of {asked.chunk} bytes, {reply.slots} would fit"
         fewer = f"Ask for at most {reply.slots} slots (fanin run --slots), or close" if reply.slots else "Close"
         remedy = f"{fewer} communicators and persistent requests that are not needed: each leases slots of the devices."
-    if status == Status["VERSION_MISMATCH"]:
+    if status == Status.VERSION_MISMATCH:
         detail += f"; {_other_version(reply.slots)} and this node's NIC version {WIRE_VERSION}"
-    if status == Status["INVALID_REQUEST"]:
+    if status == Status.INVALID_REQUEST:
         detail += ": the device refuses the description of the job, or that this rank joins it again"
         remedy = "Join with each rank once; see that the devices can have the job's slots and chunk."
-    if status == Status["PENDING"]:
+    if status == Status.PENDING:
         return Timeout(f"{detail}; not all members have joined in time", remedy="Start the members that are missing.")
     return FaninError.of(status, detail, remedy)
 

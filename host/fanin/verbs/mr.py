@@ -15,8 +15,8 @@ from fanin.verbs.resource import Resource, columns
 from fanin_wire.abi import Access
 from fanin_wire.verbs import Access as Rights
 
-READ_WRITE = int(Access["READ"] | Access["WRITE"])
-MOST = 1 << 62  # bytes; more than any machine has
+READ_WRITE = Access.READ | Access.WRITE
+MAX_LENGTH = 1 << 62  # bytes; more than any machine has
 LARGER_LIMIT = "Raise the limit of this process, or ask for less memory."
 LESS_MEMORY = "Ask for less memory, or drop arrays and tensors that are not needed."
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW  # a shorter file would make devices and processes fault
@@ -82,14 +82,14 @@ class MR(Resource):
         elif address is not None:
             place[0] = ffi.cast("void *", address)
             status = library().fanin_register_ordinary(
-                pd.context.handle, -1, 0, place[0], min(length, MOST), _rights(access), pd.domain, lkey
+                pd.context.handle, -1, 0, place[0], min(length, MAX_LENGTH), _rights(access), pd.domain, lkey
             )
         elif access is not None:
             status = library().fanin_allocate_ordinary(
-                pd.context.handle, min(length, MOST), _rights(access), pd.domain, place, lkey
+                pd.context.handle, min(length, MAX_LENGTH), _rights(access), pd.domain, place, lkey
             )
         else:
-            status = library().fanin_allocate(pd.context.handle, min(length, MOST), READ_WRITE, place, lkey)
+            status = library().fanin_allocate(pd.context.handle, min(length, MAX_LENGTH), READ_WRITE, place, lkey)
         detail = f"can not register {length} bytes{because()}"
         check(status, detail, NO_RESOURCES=LARGER_LIMIT if complaint() else LESS_MEMORY)
         self.length = length
@@ -142,7 +142,7 @@ def _rights(access: int | None) -> int:
     given = int(Rights.LOCAL_WRITE) if access is None else access
     if unknown := given & ~int(sum(Rights)):
         raise InvalidRequest(f"access flags {unknown:#x} of a memory region are not known", remedy="Use IBV_ACCESS_...")
-    return int(Access["READ"]) | given
+    return int(Access.READ) | given
 
 
 class Mapping:

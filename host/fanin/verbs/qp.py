@@ -17,7 +17,7 @@ from fanin_wire.rocev2 import PATH_MTUS
 from fanin_wire.verbs import Attribute as A
 from fanin_wire.verbs import QueuePairState as S
 
-UC, UD = int(Service["UC"]), int(Service["UD"])
+UC, UD = int(Service.UC), int(Service.UD)
 FEWER_QUEUE_PAIRS = "Close queue pairs that are not needed; other programs have theirs from the same device."
 
 
@@ -203,7 +203,7 @@ class QP(Resource):
 
     def _release(self) -> None:
         status = library().fanin_destroy_ordinary_qp(self.context.handle, self.index)
-        if status != Status["DEVICE_LOST"]:
+        if status != Status.DEVICE_LOST:
             check(status, f"can not destroy queue pair {self.qp_num}")
 
     def __str__(self) -> str:

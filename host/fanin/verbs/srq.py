@@ -62,7 +62,7 @@ class SRQ(Resource):
 
     def _release(self) -> None:
         status = library().fanin_destroy_shared_queue(self.context.handle, self.index)
-        if status != Status["DEVICE_LOST"]:
+        if status != Status.DEVICE_LOST:
             check(status, f"can not destroy shared receive queue {self.index}{refused(status)}")
 
     def __str__(self) -> str:

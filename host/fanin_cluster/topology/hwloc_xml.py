@@ -30,7 +30,7 @@ from fanin_cluster.topology.xml_file import MAX_SHOWN, Element
 
 FORMAT = "hwloc XML"
 ROOT = "topology"
-HOST_BRIDGE, PCI_BRIDGE = "0-1", "1-1"
+HOST_BRIDGE = "0-1"
 NETWORK, OPENFABRICS = "network", "OpenFabrics"
 # Version 2: enum hwloc_obj_osdev_type_e. Version 3: its bits.
 NUMBERS_2 = {2: NETWORK, 3: OPENFABRICS}

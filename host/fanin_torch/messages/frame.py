@@ -8,7 +8,7 @@ import numpy as np
 
 HEADER = struct.Struct("<IIqQQQ")  # kind, remote key, tag, bytes, address, number of the sender's message
 EAGER = 65536 - HEADER.size  # bytes of data with which a frame fits into one slot
-LONGEST = HEADER.size + EAGER
+MAX_FRAME = HEADER.size + EAGER
 
 
 class Kind(IntEnum):

@@ -25,7 +25,7 @@ from fanin.verbs.enums import (
     IBV_WR_RDMA_WRITE,
     IBV_WR_SEND,
 )
-from fanin_torch.messages.frame import EAGER, HEADER, LONGEST, Frame, Kind
+from fanin_torch.messages.frame import EAGER, HEADER, MAX_FRAME, Frame, Kind
 from fanin_torch.messages.link import AtEnd
 from fanin_torch.messages.listener import Listener
 from fanin_torch.messages.meeting import Meeting
@@ -47,10 +47,10 @@ class NicLinks:
         self.context, self.lock, self.listener = context, lock, listener
         self.pd, self.cq = PD(context), CQ(context)
         self.srq, self.memory = SRQ(self.pd), NicMemory(self.pd)
-        self._receive_slots = MR(self.pd, RECEIVES * LONGEST, IBV_ACCESS_LOCAL_WRITE)
-        self._send_slots = MR(self.pd, SENDS * LONGEST, IBV_ACCESS_LOCAL_WRITE)
-        self._received = np.frombuffer(self._receive_slots.buf, np.uint8).reshape(RECEIVES, LONGEST)
-        self._sent = np.frombuffer(self._send_slots.buf, np.uint8).reshape(SENDS, LONGEST)
+        self._receive_slots = MR(self.pd, RECEIVES * MAX_FRAME, IBV_ACCESS_LOCAL_WRITE)
+        self._send_slots = MR(self.pd, SENDS * MAX_FRAME, IBV_ACCESS_LOCAL_WRITE)
+        self._received = np.frombuffer(self._receive_slots.buf, np.uint8).reshape(RECEIVES, MAX_FRAME)
+        self._sent = np.frombuffer(self._send_slots.buf, np.uint8).reshape(SENDS, MAX_FRAME)
         self._free = list(range(SENDS))
         self._waiting: deque[tuple[NicLink, bytes, np.ndarray | None, AtEnd]] = deque()  # for a slot
         self._actions: dict[int, AtEnd] = {}  # of work requests, by wr_id
@@ -108,7 +108,7 @@ class NicLinks:
             self._free.append(slot)
             then(error)
 
-        piece = SGE(self._send_slots.address + slot * LONGEST, length, self._send_slots.lkey)
+        piece = SGE(self._send_slots.address + slot * MAX_FRAME, length, self._send_slots.lkey)
         self.post(link, SendWR(0, IBV_WR_SEND, sg=[piece]), at_end)
 
     def post(self, link: NicLink, request: SendWR, then: AtEnd) -> None:
@@ -123,7 +123,7 @@ class NicLinks:
             then(error)
 
     def _post_receive(self, slot: int) -> None:
-        piece = SGE(self._receive_slots.address + slot * LONGEST, LONGEST, self._receive_slots.lkey)
+        piece = SGE(self._receive_slots.address + slot * MAX_FRAME, MAX_FRAME, self._receive_slots.lkey)
         self.srq.post_recv(RecvWR(slot, sg=[piece]))
 
     def _handle(self, completion: Any) -> None:

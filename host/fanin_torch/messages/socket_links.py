@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 
 from fanin.errors import FaninError, NoResources, PeerLost
-from fanin_torch.messages.frame import EAGER, HEADER, LONGEST, Frame, Kind
+from fanin_torch.messages.frame import EAGER, HEADER, MAX_FRAME, Frame, Kind
 from fanin_torch.messages.link import AtEnd
 from fanin_torch.messages.listener import Listener
 from fanin_torch.messages.meeting import Meeting
 from fanin_torch.messages.message import Message
 from fanin_torch.messages.progress import Progress, Sleepers
 
-BUFFER = 2 * LONGEST  # bytes that come in at once
+BUFFER = 2 * MAX_FRAME  # bytes that come in at once
 EAGER_BY_SOCKET = 1 << 20  # bytes of the longest message that goes at once
 YIELDS = 30  # of the core, before a waiting thread sleeps
 BURST = 1 << 20  # bytes of a long message that are read in one turn

@@ -1,6 +1,6 @@
 /* A failed operation is started again on the same communicator. Argument: how often. The last rank brings unmapped
- * memory, which fails the operation on every rank, then its data. Prints "rank R: N rounds"; exits with 1 on an error.
- * */
+ * memory, which fails the operation on every rank, then its data. Prints "rank R: N rounds"; exits with 1 on an
+ * error. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS, setenv */
 #include <fanin/fanin.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Rank 0 revokes a communicator while the others wait in a collective of it: in a blocking call, or for a request. Each
- * rank then calls another collective of it. All print the classes of their errors, and go on in a shrunk communicator.
- * */
+ * rank then calls another collective of it. All print the classes of their errors, and go on in a shrunk
+ * communicator. */
 #include <mpi.h>
 #include <mpi-ext.h>
 #include <stdio.h>

@@ -2,8 +2,7 @@
 
 A patch begins with `== NAME` and `@ FILE | CHECK`, or `@ FILE | CHECK | REPORT`: a file of `fanin_nic`; `explorer` and
 an instance of it, or a test by its id without the folder `tests/`; and, of the explorer, a part of its output. Then
-follow
-lines that the file has once: removed (-), added (+), and unchanged ones.
+follow lines that the file has once: removed (-), added (+), and unchanged ones.
 """
 
 from collections.abc import Iterator

@@ -1,5 +1,5 @@
-/* A destroyed or reset queue pair takes its completions along; those of others stay in order. Needs fanin0 and fanin1.
- * */
+/* A destroyed or reset queue pair takes its completions along; those of others stay in order. Needs fanin0 and
+ * fanin1. */
 #include "check.h"
 
 enum { ROUNDS = 5 };

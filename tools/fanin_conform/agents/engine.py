@@ -122,7 +122,7 @@ class EngineAgent:
         self._rank(request.queue)
         self._pump()
         for each in self._device.notices:
-            if each["queue"] == request.queue and each["opcode"] == MessageType["JOIN"]:
+            if each["queue"] == request.queue and each["opcode"] == MessageType.JOIN:
                 answer = {"status": Status(each["status"]).name, "slots": int(each["byte_length"])}
                 answer |= {"window": int(each["window"]), "chunk": int(each["length"])}
                 return answer | {"missing": int(each["missing"]), "missing_kind": int(each["missing_kind"])}
@@ -135,7 +135,7 @@ class EngineAgent:
         contributors, op, dtype = (code_of(name, getattr(request, name)) for name in ("contributors", "op", "dtype"))
         block = request.length if request.block is None else request.block
         wqe = np.zeros(1, abi.WQE)
-        wqe["opcode"], wqe["flags"], wqe["address_count"] = WqeOpcode["COLLECTIVE"], WqeFlag["SIGNALED"], 1
+        wqe["opcode"], wqe["flags"], wqe["address_count"] = WqeOpcode.COLLECTIVE, WqeFlag.SIGNALED, 1
         wqe["op"], wqe["dtype"], wqe["contributors"] = op, dtype, contributors
         wqe["route"], wqe["jid"], wqe["chunk"] = code_of("route", join.route), join.jid, join.chunk
         wqe["wr_id"], wqe["mid"] = request.wr, rank.mid | request.agreement << abi.MID_BITS

@@ -74,7 +74,7 @@ def without_the_flag_nothing_goes_ahead(tester: Tester) -> None:
 def nothing_goes_ahead_of_a_status(tester: Tester) -> None:
     """A position with a status sends nothing ahead."""
     job = Job(tester, 3)
-    status = int(Status["LOCAL_PROTECTION_ERROR"])
+    status = int(Status.LOCAL_PROTECTION_ERROR)
     job.contribute(0, 0, None, flags=ONE | WANTS, op=0, sid=0, status=status)
     bring(job, 1, 0)
     tester.nothing("7.5-6")
@@ -167,7 +167,7 @@ def a_status_after_the_data(tester: Tester) -> None:
     job = Job(tester, 3)
     bring(job, 1, 0)
     tester.expect(sent_ahead(job, 0, 0), sent_ahead(job, 2, 0))
-    status = int(Status["LOCAL_PROTECTION_ERROR"])
+    status = int(Status.LOCAL_PROTECTION_ERROR)
     job.contribute(0, 0, None, flags=ONE | WANTS, op=0, sid=0, status=status)
     tester.nothing()
     want(job, 2, 0, ONE)
@@ -185,7 +185,7 @@ def a_status_after_the_data_from_above(tester: Tester) -> None:
     job.total(0, DATUM, flags=ONE | DATA | AHEAD, op=0, sid=0, contributions=1)
     passed_on = [sent_ahead(job, bit, 0) for bit in range(2)]
     tester.expect(*(each._replace(ceth=each.ceth | {"contributions": ANY}) for each in passed_on))
-    status = int(Status["LOCAL_PROTECTION_ERROR"])
+    status = int(Status.LOCAL_PROTECTION_ERROR)
     job.contribute(0, 0, None, flags=ONE | WANTS, op=0, sid=0, status=status)
     tester.expect(job.partial(0, None, flags=ONE, op=0, sid=0), clause="7.5-21")
     job.total(0, None, flags=ONE, op=0, sid=0, contributions=1)

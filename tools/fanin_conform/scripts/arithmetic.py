@@ -122,7 +122,7 @@ def data_before_their_turn(tester: Tester) -> None:
     """Data of a whole window wait for their turn at once, window after window; some children bring none."""
     random = np.random.default_rng(tester.number(32))
     job = joined(tester, IN_PATH)
-    dtype, window = int(DType["F32"]), job.slots // 2
+    dtype, window = int(DType.F32), job.slots // 2
     for first in range(0, 3 * job.slots, window):
         data: dict[int, dict[int, np.ndarray]] = {}
         for position in range(first, first + window):
@@ -171,23 +171,23 @@ def wide_partials(tester: Tester) -> None:
     random = np.random.default_rng(tester.number(32))
     job = joined(tester, WIDE_PARTIALS, 2)
     first, second = (random.standard_normal(64).astype("<f4") for _ in range(2))
-    code = {"op": int(Op["SUM"])}
-    wide(job, tester, 0, [first, second], (first + second).astype("<f2"), dtype=int(DType["F16"]), **code)
+    code = {"op": int(Op.SUM)}
+    wide(job, tester, 0, [first, second], (first + second).astype("<f2"), dtype=int(DType.F16), **code)
     strange = np.array([np.nan, -np.nan, 65519.996, 65520.0, -65520.0, 2.0**-25, 1.5 * 2.0**-24], "<f4")
     rounded = np.array([0x7E00, 0x7E00, 0x7BFF, 0x7C00, 0xFC00, 0, 2], "<u2")
-    wide(job, tester, 1, [None, strange], rounded, dtype=int(DType["F16"]), **code)
+    wide(job, tester, 1, [None, strange], rounded, dtype=int(DType.F16), **code)
     strange = np.array([0x3F808000, 0x3F818000, 0x3F808001, 0x7F7FFFFF, 0xFFC12345], "<u4").view("<f4")
     rounded = np.array([0x3F80, 0x3F82, 0x3F81, 0x7F80, 0x7FC0], "<u2")
-    wide(job, tester, 2, [strange, None], rounded, dtype=int(DType["BF16"]), **code)
+    wide(job, tester, 2, [strange, None], rounded, dtype=int(DType.BF16), **code)
 
 
 @script("7.1-9", "12-20")
 def wide_where_it_must_not_be(tester: Tester) -> None:
     """Missing WIDE, and WIDE of a MIN, of another type, or in another job: OP_MISMATCH."""
-    f16, bits = int(DType["F16"]), ALL | WANTS | DATA
+    f16, bits = int(DType.F16), ALL | WANTS | DATA
     marked = bits | int(Flag.WIDE)
     cases = ((WIDE_PARTIALS, bits, "SUM", f16), (WIDE_PARTIALS, marked, "MIN", f16))
-    for flags, given, op, dtype in (*cases, (WIDE_PARTIALS, marked, "SUM", int(DType["F32"])), (0, marked, "SUM", f16)):
+    for flags, given, op, dtype in (*cases, (WIDE_PARTIALS, marked, "SUM", int(DType.F32)), (0, marked, "SUM", f16)):
         job = joined(tester, flags, 2)
         job.contribute(0, 0, bytes(8), flags=given, op=int(Op[op]), dtype=dtype)
         tester.expect(*(job.aborted(bit, "OP_MISMATCH", 0) for bit in range(2)), clause="7.1-9")
@@ -197,12 +197,12 @@ def wide_where_it_must_not_be(tester: Tester) -> None:
 def small_floats_are_rounded_once(tester: Tester) -> None:
     """Sums whose partials do not fit into the type, ties to even, and a mean that is divided before it is rounded."""
     job = Job(tester, RANKS)
-    f16 = {"dtype": int(DType["F16"])}
+    f16 = {"dtype": int(DType.F16)}
     for bit, number in enumerate((2048.0, 1.0, 1.0)):  # rounded between two of them: 2048
         job.contribute(bit, 0, np.array([number, 60000.0 * (-1) ** bit], "<f2"), **f16)
     total = np.array([2050.0, 60000.0], "<f2")
     tester.expect(*(job.result(bit, 0, total, **f16) for bit in range(RANKS)), clause="12-18")
-    mean = f16 | {"op": int(Op["MEAN"])}
+    mean = f16 | {"op": int(Op.MEAN)}
     for bit in range(RANKS):
         job.contribute(bit, 1, np.array([60000.0], "<f2"), **mean)
     tester.expect(*(job.result(bit, 1, np.array([60000.0], "<f2"), **mean) for bit in range(RANKS)), clause="12-19")
@@ -212,7 +212,7 @@ def small_floats_are_rounded_once(tester: Tester) -> None:
 def means_of_integers(tester: Tester) -> None:
     """Toward zero, by more ranks than the type can count, after the sum has wrapped."""
     job = Job(tester)
-    mean = {"op": int(Op["MEAN"])}
+    mean = {"op": int(Op.MEAN)}
     for position, (name, values, ranks, quotients) in enumerate(
         (
             ("<i1", (-7, 7, 100, -128), 1, (-7, 7, -28, 0)),

@@ -33,7 +33,7 @@ def packets_of_an_unknown_job(tester: Tester) -> None:
     tester.nothing("5-13")
     tester.rest()
     job.send(Opcode.QUERY, 0, jid=other, token=3)
-    tester.expect(job.to(0, Opcode.NAK, jid=other, status=int(Status["NOT_CONFIGURED"])), clause="5-12")
+    tester.expect(job.to(0, Opcode.NAK, jid=other, status=int(Status.NOT_CONFIGURED)), clause="5-12")
 
 
 @script("5-15", "5-22", "10-1")
@@ -42,7 +42,7 @@ def a_wrong_key(tester: Tester) -> None:
     job = half(tester)
     job.contribute(1, 0, f32(9), key=job.key ^ 1)
     job.probe(0, 0, key=job.key ^ 1)
-    job.send(Opcode.ABORT, 1, key=job.key ^ 1, status=int(Status["ABORTED"]))
+    job.send(Opcode.ABORT, 1, key=job.key ^ 1, status=int(Status.ABORTED))
     tester.nothing("5-15")
     completes(tester, job)
 
@@ -55,7 +55,7 @@ def a_wrong_sender(tester: Tester) -> None:
     job.contribute(1, 0, f32(9), from_=stranger)
     job.contribute(1, 0, f32(9), from_=job.addresses[0])
     job.send(Opcode.PROBE, 0, source=stranger, token=7, **job.place(0))
-    job.send(Opcode.ABORT, 1, source=stranger, status=int(Status["ABORTED"]))
+    job.send(Opcode.ABORT, 1, source=stranger, status=int(Status.ABORTED))
     tester.nothing("5-17")
     completes(tester, job)
 

@@ -10,7 +10,7 @@ from fanin_wire.fields import Opcode
 def ended(tester: Tester) -> Job:
     """A job that child 1 has ended with TIMEOUT; child 0 has heard it."""
     job = Job(tester)
-    job.send(Opcode.LEAVE, 1, status=int(Status["TIMEOUT"]))
+    job.send(Opcode.LEAVE, 1, status=int(Status.TIMEOUT))
     tester.expect(job.aborted(0, "TIMEOUT", 1), job.to(1, Opcode.LEAVE_ACK))
     return job
 
@@ -25,7 +25,7 @@ def leave_with_a_status(tester: Tester) -> None:
 def abort_of_a_child(tester: Tester) -> None:
     """All children get the status."""
     job = Job(tester, 3)
-    job.send(Opcode.ABORT, 1, status=int(Status["PEER_LOST"]), node_bitmap=0b100, rank_bitmap=0x0A000001)
+    job.send(Opcode.ABORT, 1, status=int(Status.PEER_LOST), node_bitmap=0b100, rank_bitmap=0x0A000001)
     expected = [job.aborted(bit, "PEER_LOST", 2, rank_bitmap=0x0A000001) for bit in range(3)]
     tester.expect(*expected)
 
@@ -62,7 +62,7 @@ def a_status_that_nobody_knows(tester: Tester) -> None:
 def nak_of_a_child(tester: Tester) -> None:
     """NAK for an active job from a child that has not left: it has restarted."""
     job = Job(tester)
-    job.send(Opcode.NAK, 1, status=int(Status["NOT_CONFIGURED"]))
+    job.send(Opcode.NAK, 1, status=int(Status.NOT_CONFIGURED))
     tester.expect(*(job.aborted(bit, "PEER_LOST", 1, rank_bitmap=ANY) for bit in range(2)))
 
 
@@ -90,7 +90,7 @@ def names_are_counted_anew(tester: Tester) -> None:
     """A child's members of a device above get one more for the children."""
     for code in (Opcode.ABORT, Opcode.LEAVE):
         job = Job(tester)
-        job.send(code, 1, status=int(Status["TIMEOUT"]), seg=2, node_bitmap=0b101)
+        job.send(code, 1, status=int(Status.TIMEOUT), seg=2, node_bitmap=0b101)
         told = [job.aborted(0, "TIMEOUT", seg=3, node_bitmap=0b101)]
         again = job.aborted(1, "TIMEOUT", seg=3, node_bitmap=0b101)
         tester.expect(*told, again if code == Opcode.ABORT else job.to(1, Opcode.LEAVE_ACK), clause="4-24")
@@ -100,7 +100,7 @@ def names_are_counted_anew(tester: Tester) -> None:
 def a_leave_that_names_nobody(tester: Tester) -> None:
     """It is about the child itself, whatever its seg says."""
     job = Job(tester)
-    job.send(Opcode.LEAVE, 1, status=int(Status["TIMEOUT"]), seg=2)
+    job.send(Opcode.LEAVE, 1, status=int(Status.TIMEOUT), seg=2)
     tester.expect(job.aborted(0, "TIMEOUT", 1), job.to(1, Opcode.LEAVE_ACK), clause="4-28")
 
 
@@ -141,13 +141,13 @@ def a_child_that_leaves_an_open_position(tester: Tester) -> None:
 def a_reason_left_behind(tester: Tester) -> None:
     """LEAVE with a status, of an unknown job: CONFIG of that key gets the status, another one forms a job."""
     job = Job(tester, join=False)
-    job.send(Opcode.LEAVE, 1, status=int(Status["TIMEOUT"]))
+    job.send(Opcode.LEAVE, 1, status=int(Status.TIMEOUT))
     tester.expect(job.to(1, Opcode.LEAVE_ACK))
-    job.send(Opcode.LEAVE, 1, key=job.key ^ 1, status=int(Status["ABORTED"]))
+    job.send(Opcode.LEAVE, 1, key=job.key ^ 1, status=int(Status.ABORTED))
     tester.expect(job.to(1, Opcode.LEAVE_ACK, key=job.key ^ 1))
     tester.rest()
     job.probe(0, 0)
-    tester.expect(job.to(0, Opcode.NAK, status=int(Status["NOT_CONFIGURED"])), clause="11-11")
+    tester.expect(job.to(0, Opcode.NAK, status=int(Status.NOT_CONFIGURED)), clause="11-11")
     job.config(0)
     tester.expect(job.aborted(0, "TIMEOUT"), clause="5-10")
     job.key ^= 1
@@ -180,12 +180,12 @@ def a_tombstone_ends_when_all_have_left(tester: Tester) -> None:
     tester.expect(job.pending(0, [1]))
     job.config(1, digest_low=9)
     tester.expect(job.aborted(0, "MEMBERS_MISMATCH", 1), job.aborted(1, "MEMBERS_MISMATCH", 1))
-    job.send(Opcode.LEAVE, 0, status=int(Status["MEMBERS_MISMATCH"]))
+    job.send(Opcode.LEAVE, 0, status=int(Status.MEMBERS_MISMATCH))
     tester.expect(job.to(0, Opcode.LEAVE_ACK))
     job.config(1)
     tester.expect(job.aborted(1, "MEMBERS_MISMATCH", 1), clause="11-9")
-    job.send(Opcode.LEAVE, 1, status=int(Status["MEMBERS_MISMATCH"]))
+    job.send(Opcode.LEAVE, 1, status=int(Status.MEMBERS_MISMATCH))
     tester.expect(job.to(1, Opcode.LEAVE_ACK))
     tester.rest()
     job.probe(0, 0)
-    tester.expect(job.to(0, Opcode.NAK, status=int(Status["NOT_CONFIGURED"])), clause="11-8")
+    tester.expect(job.to(0, Opcode.NAK, status=int(Status.NOT_CONFIGURED)), clause="11-8")

@@ -26,7 +26,7 @@ def contribute(job: Job, position: int, hearing: int, wanting: int = 7) -> None:
 
 def to_all(job: Job, position: int) -> Expected:
     """The RESULT to the group."""
-    values = {"op": int(Op["SUM"]), "dtype": 1, "flags": ALL | DATA, "contributions": job.size}
+    values = {"op": int(Op.SUM), "dtype": 1, "flags": ALL | DATA, "contributions": job.size}
     values |= {"node_bitmap": (1 << job.size) - 1, "source": 0}
     return job.to(
         0, Opcode.RESULT, f32(job.size).tobytes(), address=job.tester.target.group, **job.place(position) | values

@@ -15,7 +15,7 @@ def second_contribution(tester: Tester) -> tuple[Job, bytes]:
     job = Job(tester)
     job.contribute(0, 0, f32(1))
     tester.nothing()
-    code = {"op": int(Op["SUM"]), "dtype": int(DType["F32"]), "flags": ALL | WANTS | DATA}
+    code = {"op": int(Op.SUM), "dtype": int(DType.F32), "flags": ALL | WANTS | DATA}
     packet = job.packet(Opcode.CONTRIBUTION, 1, f32(2).tobytes(), **job.place(0), **code)
     packet["CETH"].contributions, packet["CETH"].node_bitmap = 1, 2
     return job, datagram.build(packet, job.addresses[1], tester.target.address)

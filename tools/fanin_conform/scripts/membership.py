@@ -70,7 +70,7 @@ def config_that_is_not_for_this_device(tester: Tester) -> None:
     tester.nothing("10.1-8")
     tester.rest()
     job.send(Opcode.QUERY, 0, token=5)
-    tester.expect(job.to(0, Opcode.NAK, status=int(Status["NOT_CONFIGURED"])), clause="5-12")
+    tester.expect(job.to(0, Opcode.NAK, status=int(Status.NOT_CONFIGURED)), clause="5-12")
 
 
 @script("10.1-13", "10.1-14", "10-1")
@@ -122,7 +122,7 @@ def the_state_of_a_job(tester: Tester) -> None:
     job.config(0)
     tester.expect(job.pending(0, [1]))
     job.send(Opcode.QUERY, 0, token=0x1234)
-    pending: dict[str, Any] = {"status": int(Status["PENDING"]), "seg": 1, "node_bitmap": 0b10}
+    pending: dict[str, Any] = {"status": int(Status.PENDING), "seg": 1, "node_bitmap": 0b10}
     tester.expect(job.to(0, Opcode.STATUS, token=0x1234, **pending))
     job.config(1)
     tester.expect(job.joined(0), job.joined(1))
@@ -143,7 +143,7 @@ def leaving(tester: Tester) -> None:
     tester.expect(job.to(1, Opcode.LEAVE_ACK))
     tester.rest()
     job.probe(1, 0)
-    tester.expect(job.to(1, Opcode.NAK, status=int(Status["NOT_CONFIGURED"])), clause="10.4-3")
+    tester.expect(job.to(1, Opcode.NAK, status=int(Status.NOT_CONFIGURED)), clause="10.4-3")
 
 
 @script("5-9", "10.4-4", "5-14")
@@ -221,9 +221,9 @@ def a_bit_that_is_no_childs(tester: Tester) -> None:
     job = Job(tester, join=False)
     job.config(0)
     tester.expect(job.pending(0, [1]))
-    job.send(Opcode.LEAVE, 7, source=tester.addresses[2], status=int(Status["TIMEOUT"]))
+    job.send(Opcode.LEAVE, 7, source=tester.addresses[2], status=int(Status.TIMEOUT))
     tester.nothing("5-24")
-    job.send(Opcode.LEAVE, 1, status=int(Status["TIMEOUT"]))
+    job.send(Opcode.LEAVE, 1, status=int(Status.TIMEOUT))
     tester.expect(job.aborted(0, "TIMEOUT", 1), job.to(1, Opcode.LEAVE_ACK), clause="5-18")
 
 

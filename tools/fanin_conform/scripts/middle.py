@@ -73,12 +73,12 @@ def the_grant_is_passed_on(tester: Tester) -> None:
 def those_that_are_missing_above(tester: Tester) -> None:
     """PENDING of the parent: the children get its missing members, counted one more."""
     job = JobBelow(tester, grant=False)
-    job.answer(status=int(Status["PENDING"]), seg=1, node_bitmap=0b1)
+    job.answer(status=int(Status.PENDING), seg=1, node_bitmap=0b1)
     tester.everything()
     job.config(0)
     tester.expect(job.pending(0, [0], seg=2), clause="10.1-22")
     job.send(Opcode.QUERY, 1, token=6)
-    pending = job.to(1, Opcode.STATUS, token=6, status=int(Status["PENDING"]), seg=2, node_bitmap=1)
+    pending = job.to(1, Opcode.STATUS, token=6, status=int(Status.PENDING), seg=2, node_bitmap=1)
     tester.expect(pending, clause="10.8-2")
     job.grant()
 
@@ -105,7 +105,7 @@ def a_grant_of_another_start(tester: Tester) -> None:
     tester.nothing("10.2-6")
     job.send(Opcode.QUERY, 0, token=5)
     (state,) = tester.expect(job.to(0, Opcode.STATUS, token=5, status=ANY, seg=ANY, node_bitmap=ANY))
-    assert state.ceth["status"] == Status["PENDING"], "the job no longer forms"
+    assert state.ceth["status"] == Status.PENDING, "the job no longer forms"
     job.grant()
 
 
@@ -113,13 +113,13 @@ def a_grant_of_another_start(tester: Tester) -> None:
 def a_parent_of_another_version(tester: Tester) -> None:
     """CONFIG_ACK(VERSION_MISMATCH) of any version ends the job; from a stranger it does nothing."""
     job = JobBelow(tester, grant=False)
-    packet = job.packet(Opcode.CONFIG_ACK, UP, bytes(8), version=9, status=int(Status["VERSION_MISMATCH"]))
+    packet = job.packet(Opcode.CONFIG_ACK, UP, bytes(8), version=9, status=int(Status.VERSION_MISMATCH))
     tester.send(tester.addresses[2], packet)
     tester.nothing("10.6-3")
     tester.send(job.parent, packet)
     seen = tester.everything(2)
     told = told_below(job, seen)
-    assert told == dict.fromkeys(job.addresses, Status["VERSION_MISMATCH"]), f"ABORTs: {told}"
+    assert told == dict.fromkeys(job.addresses, Status.VERSION_MISMATCH), f"ABORTs: {told}"
 
 
 @script("7.1-14", "7.2-2", "7.2-3", "7.2-4", "1-2")
@@ -166,7 +166,7 @@ def a_mean_is_not_divided_below(tester: Tester) -> None:
 def a_status_goes_up(tester: Tester) -> None:
     """A poisoned position goes up with its status and without data, and the stream goes on."""
     job = JobBelow(tester)
-    status = int(Status["LOCAL_PROTECTION_ERROR"])
+    status = int(Status.LOCAL_PROTECTION_ERROR)
     job.contribute(0, 0, f32(1))
     job.contribute(1, 0, None, status=status, dtype=1, flags=ALL | WANTS)
     tester.expect(job.partial(0, None, dtype=1, status=status, contributions=1), clause="7.1-14")
@@ -229,7 +229,7 @@ def a_wait_that_tells_of_silence(tester: Tester) -> None:
     tester.expect(job.partial(0, f32(2)))
     job.probe(0, 0, token=9)
     asked = next(packet for to, packet in tester.everything(2) if to == job.parent)
-    for seconds, statuses in ((0.1, []), (tester.profile.detection_s * 2, [Status["PEER_LOST"]] * 2)):
+    for seconds, statuses in ((0.1, []), (tester.profile.detection_s * 2, [Status.PEER_LOST] * 2)):
         body = WAIT(oldest_age_us=round(seconds * 1e6), oldest_child=0, kind=1)
         job.down(Opcode.WAIT, body, token=asked.ceth["token"], node_bitmap=1, **job.place(0))
         told = told_below(job, tester.everything())
@@ -261,7 +261,7 @@ def one_data_goes_up_at_once(tester: Tester) -> None:
     tester.nothing("7.1-15")
     job.total(0, None, flags=ONE, op=0, contributions=1)
     tester.everything()
-    job.contribute(2, 0, None, flags=ONE, op=0, status=int(Status["LOCAL_PROTECTION_ERROR"]))
+    job.contribute(2, 0, None, flags=ONE, op=0, status=int(Status.LOCAL_PROTECTION_ERROR))
     seen = tester.everything(1)
     assert job.addresses[2] in [to for to, packet in seen if packet.opcode == Opcode.RESULT], "child 2 has no RESULT"
     job.complete(1)
@@ -300,12 +300,12 @@ def config_is_repeated(tester: Tester) -> None:
 def an_abort_goes_both_ways(tester: Tester) -> None:
     """A child's abort goes up as LEAVE with the status; the parent's abort goes to the children."""
     job = JobBelow(tester)
-    job.send(Opcode.ABORT, 1, status=int(Status["PEER_LOST"]), node_bitmap=0b10, rank_bitmap=0x0A000001)
+    job.send(Opcode.ABORT, 1, status=int(Status.PEER_LOST), node_bitmap=0b10, rank_bitmap=0x0A000001)
     told = [job.aborted(bit, "PEER_LOST", 1, rank_bitmap=0x0A000001) for bit in range(2)]
-    about = {"status": int(Status["PEER_LOST"]), "seg": 0, "node_bitmap": 1 << UP, "rank_bitmap": 0x0A000001}
+    about = {"status": int(Status.PEER_LOST), "seg": 0, "node_bitmap": 1 << UP, "rank_bitmap": 0x0A000001}
     tester.expect(*told, job.up(Opcode.LEAVE, **about), clause="11-2")
     job = JobBelow(tester)
-    job.down(Opcode.ABORT, status=int(Status["TIMEOUT"]), seg=1, node_bitmap=0b1)
+    job.down(Opcode.ABORT, status=int(Status.TIMEOUT), seg=1, node_bitmap=0b1)
     seen = tester.everything(2)
     for bit in range(2):
         (packet,) = (each for to, each in seen if to == job.addresses[bit])
@@ -318,12 +318,12 @@ def an_abort_goes_both_ways(tester: Tester) -> None:
 def nak_of_the_parent(tester: Tester) -> None:
     """It has restarted: PEER_LOST to the children, with its address; NAK of a stranger does nothing."""
     job = JobBelow(tester)
-    job.down(Opcode.NAK, source=tester.addresses[2], status=int(Status["NOT_CONFIGURED"]))
+    job.down(Opcode.NAK, source=tester.addresses[2], status=int(Status.NOT_CONFIGURED))
     tester.nothing("5-23")
-    job.down(Opcode.NAK, status=int(Status["NOT_CONFIGURED"]))
+    job.down(Opcode.NAK, status=int(Status.NOT_CONFIGURED))
     seen = tester.everything(2)
     told = told_below(job, seen)
-    assert told == dict.fromkeys(job.addresses, Status["PEER_LOST"]), f"ABORTs: {told}"
+    assert told == dict.fromkeys(job.addresses, Status.PEER_LOST), f"ABORTs: {told}"
 
 
 @script("6-35", "6-36", "6-25")

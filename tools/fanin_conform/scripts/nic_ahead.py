@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from fanin_conform.host import AHEAD, DATA, ONE, WANTS, NicTree, f32
+from fanin_conform.host import AHEAD, NicTree
+from fanin_conform.job import DATA, ONE, WANTS, f32
 from fanin_conform.script import tree_script
 from fanin_conform.tester import ANY, Tester
 from fanin_wire.abi import DType
 
-U8 = int(DType["U8"])
+U8 = int(DType.U8)
 OF_ONE: dict[str, Any] = {"op": 0, "dtype": U8}
 
 
@@ -85,7 +86,7 @@ def data_ahead_that_are_none(tester: Tester) -> None:
     for changed in (
         {"mid": here["mid"] + 1},
         {"sid": 3},
-        {"dtype": int(DType["U16"])},
+        {"dtype": int(DType.U16)},
         {"sender": tester.addresses[3]},
         {"node_bitmap": 1},
     ):

@@ -4,7 +4,8 @@ import itertools
 
 import numpy as np
 
-from fanin_conform.host import ALL, DATA, WANTS, NicJob, NicTree, f32
+from fanin_conform.host import NicJob, NicTree
+from fanin_conform.job import ALL, DATA, WANTS, f32
 from fanin_conform.profile import LeftOut
 from fanin_conform.script import nic_script, tree_script
 from fanin_conform.scripts.arithmetic import BY_FAMILY, RANKS, numbers

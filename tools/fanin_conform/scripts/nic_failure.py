@@ -2,7 +2,8 @@
 
 import ipaddress
 
-from fanin_conform.host import NicTree, f32
+from fanin_conform.host import NicTree
+from fanin_conform.job import f32
 from fanin_conform.script import tree_script
 from fanin_conform.tester import ANY, Tester
 from fanin_wire.abi import Status
@@ -39,7 +40,7 @@ def an_abort_from_above(tester: Tester) -> None:
     lost = number("192.0.2.77")
     for level in (1, 2):
         job = posted(tester)
-        job.down(Opcode.ABORT, status=int(Status["PEER_LOST"]), seg=level, node_bitmap=0b10, rank_bitmap=lost)
+        job.down(Opcode.ABORT, status=int(Status.PEER_LOST), seg=level, node_bitmap=0b10, rank_bitmap=lost)
         for rank in range(2):
             job.done(
                 rank, status="PEER_LOST", clause="11-5 4-23", missing=0b10, missing_kind=level, lost_device="192.0.2.77"
@@ -64,9 +65,9 @@ def an_abort_of_an_unknown_status(tester: Tester) -> None:
 def aborts_that_are_none(tester: Tester) -> None:
     """Of a stranger, or with a wrong key: the job lives."""
     job = posted(tester)
-    job.down(Opcode.ABORT, status=int(Status["ABORTED"]), sender=tester.addresses[3])
-    job.down(Opcode.ABORT, status=int(Status["ABORTED"]), key=job.key ^ 1)
-    job.down(Opcode.NAK, status=int(Status["NOT_CONFIGURED"]), sender=tester.addresses[3])
+    job.down(Opcode.ABORT, status=int(Status.ABORTED), sender=tester.addresses[3])
+    job.down(Opcode.ABORT, status=int(Status.ABORTED), key=job.key ^ 1)
+    job.down(Opcode.NAK, status=int(Status.NOT_CONFIGURED), sender=tester.addresses[3])
     tester.nothing("5-23")
     job.not_done(0, "5-23")
     job.result(0, f32(9))
@@ -78,7 +79,7 @@ def aborts_that_are_none(tester: Tester) -> None:
 def the_parent_was_restarted(tester: Tester) -> None:
     """NAK for an active job: PEER_LOST, with the address of the parent."""
     job = posted(tester)
-    job.down(Opcode.NAK, status=int(Status["NOT_CONFIGURED"]))
+    job.down(Opcode.NAK, status=int(Status.NOT_CONFIGURED))
     for rank in range(2):
         job.done(rank, status="PEER_LOST", clause="11-26 11-15", lost_device=job.parent)
     tester.everything()
@@ -142,7 +143,7 @@ def two_roots_on_a_node(tester: Tester) -> None:
     seen = tester.everything()
     ends = [packet for _, packet in seen if packet.opcode == Opcode.LEAVE and packet.ceth["jid"] == job.jid]
     assert ends, "the parent does not hear of it"
-    assert ends[0].ceth["status"] == int(Status["OP_MISMATCH"]), "the parent does not hear OP_MISMATCH"
+    assert ends[0].ceth["status"] == int(Status.OP_MISMATCH), "the parent does not hear OP_MISMATCH"
 
 
 @tree_script("7.2-5", "11-18")
@@ -160,12 +161,12 @@ def a_result_of_another_length(tester: Tester) -> None:
 def a_tombstone(tester: Tester) -> None:
     """After the end the NIC answers its parent with ABORT, and LEAVE with LEAVE_ACK."""
     job = posted(tester)
-    job.down(Opcode.ABORT, status=int(Status["OP_MISMATCH"]))
+    job.down(Opcode.ABORT, status=int(Status.OP_MISMATCH))
     tester.everything()
     for code in (Opcode.KEEPALIVE, Opcode.QUERY, Opcode.PROBE, Opcode.RESULT):
         ceth = job.place(0) | {"node_bitmap": 1 << job.bit} if code == Opcode.RESULT else {}
         job.down(code, **ceth)
-        again = job.up(Opcode.ABORT, status=int(Status["OP_MISMATCH"]), seg=ANY, node_bitmap=ANY, rank_bitmap=ANY)
+        again = job.up(Opcode.ABORT, status=int(Status.OP_MISMATCH), seg=ANY, node_bitmap=ANY, rank_bitmap=ANY)
         tester.expect(again, clause="11-7")
     job.down(Opcode.LEAVE)
     tester.expect(job.up(Opcode.LEAVE_ACK), clause="11-7")
@@ -191,7 +192,7 @@ def a_late_rank_is_no_failure(tester: Tester) -> None:
 def the_end_is_acknowledged(tester: Tester) -> None:
     """A LEAVE with a status from above ends the job as an ABORT does, and is acknowledged."""
     job = posted(tester)
-    job.down(Opcode.ABORT, status=int(Status["ABORTED"]), seg=1, node_bitmap=1)
+    job.down(Opcode.ABORT, status=int(Status.ABORTED), seg=1, node_bitmap=1)
     job.done(0, status="ABORTED")
     seen = tester.everything()
     assert any(packet.opcode == Opcode.LEAVE for _, packet in seen), "the NIC does not leave"
@@ -199,7 +200,7 @@ def the_end_is_acknowledged(tester: Tester) -> None:
     job.close_host()
     tester.rest()
     job.down(Opcode.QUERY, token=3)
-    tester.expect(job.up(Opcode.NAK, status=int(Status["NOT_CONFIGURED"])))
+    tester.expect(job.up(Opcode.NAK, status=int(Status.NOT_CONFIGURED)))
 
 
 @tree_script("12-1", "12-2")

@@ -1,6 +1,7 @@
 """A NIC that hears the multicast group of its parent (section 7.4)."""
 
-from fanin_conform.host import ALL, DATA, WANTS, NicTree, f32
+from fanin_conform.host import NicTree
+from fanin_conform.job import ALL, DATA, WANTS, f32
 from fanin_conform.profile import LeftOut
 from fanin_conform.script import tree_script
 from fanin_conform.tester import Tester

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from fanin_conform.host import CLASSES, DATA, WANTS
+from fanin_conform.host import CLASSES
+from fanin_conform.job import DATA, WANTS
 from fanin_conform.laned import LanedTree
 from fanin_conform.script import tree_script
 from fanin_conform.tester import Expected, Tester
@@ -103,7 +104,7 @@ def an_abort_in_one_lane(tester: Tester) -> None:
     data = numbers(segments)
     job.post(0, data)
     job.expect_lanes(*contributions(job, data, segments, 0, [0] * job.lanes))
-    lost = int(Status["PEER_LOST"])
+    lost = int(Status.PEER_LOST)
     job.down_lane(job.lanes - 1, Opcode.ABORT, status=lost, seg=1, node_bitmap=0b1)
     job.done(0, status="PEER_LOST", missing=1, missing_kind=1, clause="6.1-17")
     seen = [packet for _, packet in tester.everything(job.lanes)]

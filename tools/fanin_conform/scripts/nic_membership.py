@@ -3,7 +3,8 @@
 from typing import Any
 
 from fanin_conform import datagram
-from fanin_conform.host import DIGEST, NicTree, f32
+from fanin_conform.host import DIGEST, NicTree
+from fanin_conform.job import f32
 from fanin_conform.script import nic_script, tree_script
 from fanin_conform.tester import ANY, Expected, Tester
 from fanin_wire.abi import Status
@@ -48,7 +49,7 @@ def config_is_repeated(tester: Tester) -> None:
     tester.spend(1.0)
     assert 2 <= tester.repeats[Opcode.CONFIG] <= 14, f"{tester.repeats[Opcode.CONFIG]} CONFIGs more in a second"
     tester.repeats.clear()
-    job.answer(status=int(Status["PENDING"]), seg=1, node_bitmap=1)
+    job.answer(status=int(Status.PENDING), seg=1, node_bitmap=1)
     tester.spend(1.5)
     assert tester.repeats[Opcode.CONFIG] >= 1, "CONFIG is not repeated after PENDING"
     job.joined(0, "PENDING")
@@ -146,7 +147,7 @@ def a_parent_of_another_version(tester: Tester) -> None:
     job = NicTree(tester, join=False)
     job.join_rank(0)
     job.expect_config()
-    refusal: dict[str, Any] = {"status": int(Status["VERSION_MISMATCH"]), "version": 7, "token": 0}
+    refusal: dict[str, Any] = {"status": int(Status.VERSION_MISMATCH), "version": 7, "token": 0}
     job.down(Opcode.CONFIG_ACK, b"another format", sender=tester.addresses[3], **refusal)
     tester.nothing("10.6-3")
     job.joined(0, "PENDING", "10.6-3")
@@ -161,7 +162,7 @@ def an_abort_while_forming(tester: Tester) -> None:
     job = NicTree(tester, join=False)
     job.join_rank(0)
     job.expect_config()
-    job.down(Opcode.ABORT, status=int(Status["MEMBERS_MISMATCH"]), seg=1, node_bitmap=1)
+    job.down(Opcode.ABORT, status=int(Status.MEMBERS_MISMATCH), seg=1, node_bitmap=1)
     job.joined(0, "MEMBERS_MISMATCH", "11-3")
     tester.everything()
 
@@ -207,7 +208,7 @@ def leaving(tester: Tester) -> None:
     tester.nothing()
     tester.rest()
     job.down(Opcode.QUERY, token=5)
-    unknown = job.up(Opcode.NAK, status=int(Status["NOT_CONFIGURED"]))
+    unknown = job.up(Opcode.NAK, status=int(Status.NOT_CONFIGURED))
     tester.expect(unknown, clause="10.3-4")
 
 
@@ -250,7 +251,7 @@ def packets_of_an_unknown_job(tester: Tester) -> None:
     for code in (Opcode.CONTRIBUTION, Opcode.PROBE, Opcode.QUERY, Opcode.KEEPALIVE):
         tester.rest()
         send(code)
-        nak = Expected(sender, Opcode.NAK, named | {"status": int(Status["NOT_CONFIGURED"])})
+        nak = Expected(sender, Opcode.NAK, named | {"status": int(Status.NOT_CONFIGURED)})
         tester.expect(nak, clause="5-12")
     tester.rest()
     for code in (Opcode.RESULT, Opcode.NEED, Opcode.WAIT, Opcode.ACK, Opcode.CONFIG_ACK, Opcode.LEAVE_ACK):
@@ -306,7 +307,7 @@ def a_config_of_another_version(tester: Tester) -> None:
     sender = tester.addresses[0]
     named = {"jid": tester.number(32), "key": tester.number(32), "source": 1}
     tester.send(sender, offload(Opcode.CONFIG, **named, version=3))
-    values = named | {"status": int(Status["VERSION_MISMATCH"]), "token": ANY}
+    values = named | {"status": int(Status.VERSION_MISMATCH), "token": ANY}
     tester.expect(Expected(sender, Opcode.CONFIG_ACK, values, ANY), clause="10.6-2")
 
 
@@ -314,7 +315,7 @@ def a_config_of_another_version(tester: Tester) -> None:
 def a_reason_before_the_job(tester: Tester) -> None:
     """A LEAVE with a status comes before the first rank: it learns the reason. Under another key the job is formed."""
     job = NicTree(tester, join=False)
-    job.down(Opcode.LEAVE, status=int(Status["PEER_LOST"]))
+    job.down(Opcode.LEAVE, status=int(Status.PEER_LOST))
     tester.expect(job.up(Opcode.LEAVE_ACK))
     job.join_rank(0)
     try:
@@ -322,7 +323,7 @@ def a_reason_before_the_job(tester: Tester) -> None:
     finally:
         tester.everything()
     other = NicTree(tester, join=False)
-    other.down(Opcode.LEAVE, status=int(Status["PEER_LOST"]))
+    other.down(Opcode.LEAVE, status=int(Status.PEER_LOST))
     tester.expect(other.up(Opcode.LEAVE_ACK))
     other.key ^= 1
     other.form()

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from fanin_conform.host import DATA, ONE, WANTS, NicTree, f32
+from fanin_conform.host import NicTree
+from fanin_conform.job import DATA, ONE, WANTS, f32
 from fanin_conform.listener import Mismatch
 from fanin_conform.profile import LeftOut
 from fanin_conform.script import tree_script
@@ -190,7 +191,7 @@ def a_deadline(tester: Tester) -> None:
     job.done(0, status="TIMEOUT", clause="11-27", missing=0b10, missing_kind=1)
     ends = [packet for _, packet in seen if packet.opcode in (Opcode.LEAVE, Opcode.ABORT)]
     assert ends, "the parent does not hear of the TIMEOUT"
-    assert {packet.ceth["status"] for packet in ends} == {int(Status["TIMEOUT"])}, "the parent hears another status"
+    assert {packet.ceth["status"] for packet in ends} == {int(Status.TIMEOUT)}, "the parent hears another status"
 
 
 @tree_script("7.5-17", "7.5-19", "7.5-20", "8-6")

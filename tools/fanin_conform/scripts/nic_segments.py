@@ -4,13 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from fanin_conform.host import AHEAD, ALL, DATA, NONE, ONE, WANTS, NicTree, f32, payload_of
+from fanin_conform.host import AHEAD, NicTree
+from fanin_conform.job import ALL, DATA, NONE, ONE, WANTS, f32, payload_of
 from fanin_conform.script import tree_script
 from fanin_conform.tester import ANY, Tester
 from fanin_wire.abi import DType, Status
 
-U8 = int(DType["U8"])
-UNREADABLE = int(Status["LOCAL_PROTECTION_ERROR"])
+U8 = int(DType.U8)
+UNREADABLE = int(Status.LOCAL_PROTECTION_ERROR)
 
 
 @tree_script("4-6", "4-7", "4-8", "7.1-14", "7.2-2", "7.2-6", "12-4")

@@ -4,14 +4,15 @@ from typing import Any
 
 import numpy as np
 
-from fanin_conform.host import AHEAD, ALL, DATA, ONE, WANTS, NicRing, f32
+from fanin_conform.host import AHEAD, NicRing
+from fanin_conform.job import ALL, DATA, ONE, WANTS, f32
 from fanin_conform.script import ring_script
 from fanin_conform.tester import ANY, Expected, Tester
 from fanin_wire.abi import DType, Op, Route, Status
 from fanin_wire.fields import CONFIG_BODY, Opcode
 from fanin_wire.layers import CONFIG_ACK
 
-U8 = int(DType["U8"])
+U8 = int(DType.U8)
 INDEX, NODES = 1, 2
 UP = 3  # the bit of the ring at the switch
 
@@ -50,12 +51,12 @@ def up_and_round(tester: Tester) -> None:
     from fanin_conform import datagram
 
     body = datagram.unpack(CONFIG_BODY, job.config.payload)
-    assert body["route"] == int(Route["TREE"]), "the CONFIG to the switch has another route than 1"
+    assert body["route"] == int(Route.TREE), "the CONFIG to the switch has another route than 1"
     data = np.arange(64, dtype="<f4")
     (position,) = job.post(0, data)
     tester.nothing("9.1-1")
     job.contribute(position, 0b10, data)
-    place = job.place(position) | {"op": int(Op["SUM"]), "dtype": 1, "flags": ALL | DATA | WANTS, "contributions": 2}
+    place = job.place(position) | {"op": int(Op.SUM), "dtype": 1, "flags": ALL | DATA | WANTS, "contributions": 2}
     up = job.above(Opcode.CONTRIBUTION, (data * 2).tobytes(), node_bitmap=1 << UP, rank_bitmap=ANY, **place)
     tester.expect(job.ack(position), up, clause="9.1-2")
     total = data * 4
@@ -72,7 +73,7 @@ def names_from_the_switch(tester: Tester) -> None:
     """1 of the switch is 2 in the ring."""
     job = BelowSwitch(tester)
     job.post(0, f32(1))
-    job.from_above(Opcode.ABORT, status=int(Status["PEER_LOST"]), seg=1, node_bitmap=0b10)
+    job.from_above(Opcode.ABORT, status=int(Status.PEER_LOST), seg=1, node_bitmap=0b10)
     job.done(0, status="PEER_LOST", clause="4-26", missing=0b10, missing_kind=2)
     told = [packet for to, packet in tester.everything() if to == job.previous and packet.opcode == Opcode.ABORT]
     assert told, "the previous node is not told"
@@ -99,7 +100,7 @@ def it_asks_the_switch(tester: Tester) -> None:
     data = np.arange(64, dtype="<f4")
     (position,) = job.post(0, data)
     job.contribute(position, 0b10, data)
-    place = job.place(position) | {"op": int(Op["SUM"]), "dtype": 1, "flags": ALL | DATA | WANTS, "contributions": 2}
+    place = job.place(position) | {"op": int(Op.SUM), "dtype": 1, "flags": ALL | DATA | WANTS, "contributions": 2}
     up = job.above(Opcode.CONTRIBUTION, (data * 2).tobytes(), node_bitmap=1 << UP, rank_bitmap=ANY, **place)
     tester.expect(job.ack(position), up)
     asked = job.question("8-3", source=UP)

@@ -5,13 +5,14 @@ import ipaddress
 import numpy as np
 
 from fanin_conform import datagram
-from fanin_conform.host import DIGEST, NicRing, f32
+from fanin_conform.host import DIGEST, NicRing
+from fanin_conform.job import f32
 from fanin_conform.script import ring_script
 from fanin_conform.tester import ANY, Tester
 from fanin_wire.abi import Status
 from fanin_wire.fields import CONFIG_BODY, HOP_BODY, Opcode
 
-LOST = int(Status["PEER_LOST"])
+LOST = int(Status.PEER_LOST)
 
 
 @ring_script("10.2-7", "10.1-2", "10.1-20", "10.1-22", "4-14", "4-15", "4-1")
@@ -88,7 +89,7 @@ def a_previous_node_that_differs(tester: Tester) -> None:
         job.config_of_previous(**changed)
         job.joined(0, "MEMBERS_MISMATCH", "10.1-16")
         told = [packet for to, packet in tester.everything() if to == job.previous]
-        status = int(Status["MEMBERS_MISMATCH"])
+        status = int(Status.MEMBERS_MISMATCH)
         assert any(packet.ceth["status"] == status for packet in told), "the previous node does not hear of it"
         job.close_host()
 
@@ -128,7 +129,7 @@ def leaving(tester: Tester) -> None:
     tester.expect(job.expected(job.previous, Opcode.LEAVE_ACK, source=job.before), clause="4-5")
     tester.rest()
     job.from_previous(Opcode.QUERY, token=2)
-    nak = job.expected(job.previous, Opcode.NAK, status=int(Status["NOT_CONFIGURED"]), source=job.before)
+    nak = job.expected(job.previous, Opcode.NAK, status=int(Status.NOT_CONFIGURED), source=job.before)
     tester.expect(nak, clause="10.4-7")
 
 
@@ -193,12 +194,12 @@ def an_abort_goes_round(tester: Tester) -> None:
         job.post(0, f32(1))
         tester.everything()
         send, other = (job.from_previous, job.next) if side == "previous" else (job.from_next, job.previous)
-        send(Opcode.ABORT, status=int(Status["TIMEOUT"]), seg=1, node_bitmap=0b1000)
+        send(Opcode.ABORT, status=int(Status.TIMEOUT), seg=1, node_bitmap=0b1000)
         job.done(0, status="TIMEOUT", clause="11-5", missing=0b1000, missing_kind=1)
         told = [packet for to, packet in tester.everything() if to == other and packet.opcode == Opcode.ABORT]
         assert told, f"{other} is not told"
         named = told[0].ceth["status"], told[0].ceth["seg"], told[0].ceth["node_bitmap"]
-        assert named == (int(Status["TIMEOUT"]), 1, 0b1000), f"{other} hears {named}"
+        assert named == (int(Status.TIMEOUT), 1, 0b1000), f"{other} hears {named}"
 
 
 @ring_script("11-26", "11-15")
@@ -207,7 +208,7 @@ def the_next_node_was_restarted(tester: Tester) -> None:
     job = NicRing(tester, index=1, nodes=3)
     job.post(0, f32(1))
     tester.everything()
-    job.from_next(Opcode.NAK, status=int(Status["NOT_CONFIGURED"]), source=1)
+    job.from_next(Opcode.NAK, status=int(Status.NOT_CONFIGURED), source=1)
     job.done(0, status="PEER_LOST", clause="11-26", missing=0b100, missing_kind=1, lost_device=job.next)
     tester.everything()
 
@@ -216,7 +217,7 @@ def the_next_node_was_restarted(tester: Tester) -> None:
 def a_tombstone_of_a_ring(tester: Tester) -> None:
     """It answers both neighbours with ABORT until the previous node has left, too."""
     job = NicRing(tester, index=1, nodes=3)
-    job.from_next(Opcode.ABORT, status=int(Status["TIMEOUT"]))
+    job.from_next(Opcode.ABORT, status=int(Status.TIMEOUT))
     tester.everything()
     job.close_host()
     for _ in range(2):
@@ -225,7 +226,7 @@ def a_tombstone_of_a_ring(tester: Tester) -> None:
             job.previous,
             Opcode.ABORT,
             source=ANY,
-            status=int(Status["TIMEOUT"]),
+            status=int(Status.TIMEOUT),
             seg=ANY,
             node_bitmap=ANY,
             rank_bitmap=ANY,

@@ -4,13 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from fanin_conform.host import AHEAD, ALL, DATA, ONE, WANTS, NicRing, Place, f32
+from fanin_conform.host import AHEAD, NicRing, Place
+from fanin_conform.job import ALL, DATA, ONE, WANTS, f32
 from fanin_conform.script import ring_script
 from fanin_conform.tester import ANY, Tester
 from fanin_wire.abi import DType, Op, Status
 from fanin_wire.fields import Opcode
 
-U8 = int(DType["U8"])
+U8 = int(DType.U8)
 INDEX, NODES = 1, 3
 NEXT, PREVIOUS = 0b100, 0b001  # the other nodes, as bits
 OWN = 0b010
@@ -222,7 +223,7 @@ def packets_that_are_none(tester: Tester) -> None:
 @ring_script("9-5", "7.1-6", "7.1-8", "11-18", "11-2", "11-5")
 def a_partial_that_differs(tester: Tester) -> None:
     """Another operation, type, message or length than that of the ranks: OP_MISMATCH, to both neighbours."""
-    others: list[dict[str, Any]] = [{"op": int(Op["MAX"])}, {"mid": 9}, {"dtype": int(DType["I32"])}]
+    others: list[dict[str, Any]] = [{"op": int(Op.MAX)}, {"mid": 9}, {"dtype": int(DType.I32)}]
     for changed in others:
         job, parts = begun(tester)
         tester.expect(job.contributed(0, NEXT | PREVIOUS, parts[0]))
@@ -240,7 +241,7 @@ def the_mean_is_divided_where_it_completes(tester: Tester) -> None:
     data = np.repeat(f32(1, 2, 3), 64)
     for rank in range(2):
         job.post(rank, data, op="MEAN")
-    mean: dict[str, Any] = {"op": int(Op["MEAN"])}
+    mean: dict[str, Any] = {"op": int(Op.MEAN)}
     tester.expect(job.contributed(0, NEXT | PREVIOUS, data[:64] * 2, **mean), clause="12-24")
     job.contribute(1, OWN, data[64:128] * 4, **mean)
     tester.expect(job.ack(1), job.resulted(1, NEXT | PREVIOUS, data[64:128], **mean), clause="12-25")
@@ -303,7 +304,7 @@ def a_broadcast(tester: Tester) -> None:
 def a_poisoned_partial(tester: Tester) -> None:
     """A status of an earlier node stays: the node passes it on without data, and the RESULT has it."""
     job, parts = begun(tester)
-    status = int(Status["LOCAL_PROTECTION_ERROR"])
+    status = int(Status.LOCAL_PROTECTION_ERROR)
     tester.expect(job.contributed(0, NEXT | PREVIOUS, parts[0]))
     job.contribute(2, OWN | NEXT, None, dtype=1, status=status, contributions=1)
     poison = job.contributed(2, NEXT, None, dtype=1, status=status, contributions=ANY, flags=ALL | WANTS)

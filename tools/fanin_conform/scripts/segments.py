@@ -39,7 +39,7 @@ def contributions_are_added(tester: Tester) -> None:
 def the_mean_is_divided_by_the_ranks(tester: Tester) -> None:
     """The top divides once, by contributions."""
     job = Job(tester)
-    mean = int(Op["MEAN"])
+    mean = int(Op.MEAN)
     job.contribute(0, 0, f32(1), contributions=3, op=mean)
     job.contribute(1, 0, f32(9), contributions=1, op=mean)
     tester.expect(*(job.result(bit, 0, f32(2.5), contributions=4, op=mean) for bit in range(2)))
@@ -125,7 +125,7 @@ def a_poison_that_nobody_knows(tester: Tester) -> None:
     tester.expect(*(job.result(bit, 0, None, status=12, dtype=1, contributions=0) for bit in range(3)))
     for bit, status in enumerate((3, 200, 4)):
         job.contribute(bit, 1, None, status=status, dtype=1)
-    aborted = int(Status["ABORTED"])
+    aborted = int(Status.ABORTED)
     expected = [job.result(bit, 1, None, status=aborted, dtype=1, contributions=0) for bit in range(3)]
     tester.expect(*expected, clause="11-6")
 

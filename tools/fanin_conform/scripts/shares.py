@@ -9,7 +9,7 @@ from fanin_wire.abi import Status
 from fanin_wire.fields import Opcode
 
 MOST = 70  # jobs of one child: more than most devices have
-SUCCESS, REFUSED = int(Status["SUCCESS"]), int(Status["NO_RESOURCES"])
+SUCCESS, REFUSED = int(Status.SUCCESS), int(Status.NO_RESOURCES)
 
 
 def asked(tester: Tester, child: int, slots: int) -> tuple[Job, Dissected]:

@@ -11,7 +11,7 @@ from fanin_wire.abi import Status
 from fanin_wire.fields import WAIT_BODY, Opcode
 from fanin_wire.status import STATUSES
 
-LOST = int(Status["PEER_LOST"])
+LOST = int(Status.PEER_LOST)
 
 
 def number(address: str) -> int:
@@ -117,17 +117,17 @@ def a_parent_that_does_not_let_go(tester: Tester) -> None:
     assert tester.repeats[Opcode.LEAVE] >= 4, f"LEAVE was sent again {tester.repeats[Opcode.LEAVE]} times only"
     tester.rest()
     job.probe(0, 0)
-    tester.expect(job.to(0, Opcode.NAK, status=int(Status["NOT_CONFIGURED"])), clause="10.4-5")
+    tester.expect(job.to(0, Opcode.NAK, status=int(Status.NOT_CONFIGURED)), clause="10.4-5")
 
 
 @script("10.5-8", "10.3-5", "11-8", "11-9", waits=True)
 def jobs_age_out(tester: Tester) -> None:
     """A job whose children are all silent, or a tombstone, is freed after the ageing time: it is unknown."""
     active, ended = Job(tester), Job(tester)
-    ended.send(Opcode.ABORT, 1, status=int(Status["TIMEOUT"]))
+    ended.send(Opcode.ABORT, 1, status=int(Status.TIMEOUT))
     tester.expect(*(ended.aborted(bit, "TIMEOUT", node_bitmap=ANY, seg=ANY) for bit in range(2)))
     tester.spend(tester.profile.ageing_s * 1.2)
     for job in (active, ended):
         tester.rest()
         job.probe(0, 0)
-        tester.expect(job.to(0, Opcode.NAK, status=int(Status["NOT_CONFIGURED"])), clause="10.5-8")
+        tester.expect(job.to(0, Opcode.NAK, status=int(Status.NOT_CONFIGURED)), clause="10.5-8")

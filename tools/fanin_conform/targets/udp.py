@@ -11,7 +11,7 @@ from fanin_conform.targets.target import Frame, Uncontrolled
 from fanin_wire.fields import UDP_PORT
 
 BUFFER_BYTES = 1 << 21
-LARGEST = 1 << 16
+MAX_PACKET = 1 << 16
 IP_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 2  # linux/in.h: the kernel then sends the identification 0
 
 
@@ -69,7 +69,7 @@ class UdpTarget(Uncontrolled):
         if not ready:
             return None
         own = self._by_descriptor[ready[0][0]]
-        data, (source, port) = self._sockets[own].recvfrom(LARGEST)
+        data, (source, port) = self._sockets[own].recvfrom(MAX_PACKET)
         return Frame(own, source, port, data)
 
     def now(self) -> float:

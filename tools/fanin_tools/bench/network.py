@@ -23,9 +23,8 @@ from fanin_tools.progress import print_progress
 SECONDS = 60.0  # of one measurement at most
 POLL_SECONDS = 0.0005
 
-Task = tuple[
-    str, Callable[[], Any]
-]  # the network namespace that it runs in ("": this one), and what is to be done there
+# The network namespace that it runs in ("": this one), and what is to be done there
+Task = tuple[str, Callable[[], Any]]
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ SOURCE = Path(__file__).with_name("streams_program.c")
 SIZES = (8, 64, 512, 4096)
 RANKS = (1, 2, 4, 8)
 ELEMENT = 8  # bytes
-LONGEST = 1 << 20  # bytes, as in the program
+MAX_SIZE = 1 << 20  # bytes, as in the program
 YIELDING = {"MPIR_CVAR_DEFAULT_THREAD_LEVEL": "MPI_THREAD_MULTIPLE"}  # for MPICH, see `peers`
 LIMIT_SECONDS = 1800
 COLUMNS = ("collective", "bytes", "ranks")
@@ -43,9 +43,9 @@ class Row:
 
 def check_sizes(sizes: Sequence[int]) -> None:
     """Raise UsageError unless the program measures all of these sizes."""
-    if wrong := [size for size in sizes if size % ELEMENT or not 0 < size <= LONGEST]:
+    if wrong := [size for size in sizes if size % ELEMENT or not 0 < size <= MAX_SIZE]:
         cause = f"a stream of {render_size(wrong[0])} can not be measured"
-        raise UsageError(cause, f"give multiples of {ELEMENT} B up to {render_size(LONGEST)}")
+        raise UsageError(cause, f"give multiples of {ELEMENT} B up to {render_size(MAX_SIZE)}")
 
 
 def measure(

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LONGEST = 1 << 20, TURNS = 5, FEWEST = 32 };
+enum { MAX_SIZE = 1 << 20, TURNS = 5, MIN_CALLS = 32 };
 static const double TURN_SECONDS = 0.03;
 
 enum collective {
@@ -82,7 +82,7 @@ static double time_stream(const struct functions *functions, enum collective col
  * the system is as long as a turn. */
 static int calls_of_turn(const struct functions *functions, enum collective collective, int count)
 {
-    int calls = FEWEST / 2, enough = 0;
+    int calls = MIN_CALLS / 2, enough = 0;
     double first, second;
 
     while (!enough) {
@@ -127,8 +127,8 @@ int main(int count, char **arguments)
     MPI_Init(&count, &arguments);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    in = calloc((size_t)ranks, LONGEST);
-    out = calloc((size_t)ranks, LONGEST);
+    in = calloc((size_t)ranks, MAX_SIZE);
+    out = calloc((size_t)ranks, MAX_SIZE);
     if (!in || !out)
         MPI_Abort(MPI_COMM_WORLD, 1);
     contenders[0] = (struct functions){PMPI_Barrier, PMPI_Bcast, PMPI_Reduce, PMPI_Allreduce, PMPI_Reduce_scatter_block,

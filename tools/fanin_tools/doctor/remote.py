@@ -43,7 +43,7 @@ def _round_trip(address: str) -> float:
         queue_pair = CollectiveQP(PD(context), completions)
         queue_pair.join(Membership(jid=job, key=key, slots=SLOTS, chunk=CHUNK), SECONDS)
         begun = time.perf_counter()
-        queue_pair.post_send(CollectiveWR(int(Op["SUM"]), int(DType["F32"]), 0, [Address(0, 0)]))
+        queue_pair.post_send(CollectiveWR(int(Op.SUM), int(DType.F32), 0, [Address(0, 0)]))
         if not completions.wait(SECONDS):
             raise Timeout(f"no completion has come in {SECONDS:.0f} s", remedy="See the log of the device.")
         seconds = time.perf_counter() - begun

@@ -3,7 +3,7 @@
 | file | contents |
 | --- | --- |
 | fabric.toml | the description; written first, so that `down` can clean up after a later crash |
-| uplinks | the uplinks of each NIC (`uplinks_file`) |
+| uplinks | the uplinks of each NIC (`tree.render_uplinks`) |
 | processes.json | identity of every device's process |
 | leases.json | identities of the commands that lease the fabric; missing if the fabric is permanent |
 | DEVICE.sock, DEVICE.log | control socket and output of a device |

@@ -18,7 +18,7 @@ from fanin_wire.datatypes import DATATYPES, DataType, Family, datatype_by_name
 from fanin_wire.operations import OPERATIONS, Exact, operation_by_name
 
 PERIOD = 65521
-LARGEST = 1000  # the sum over 4096 ranks stays below 2**24, the limit of exact whole numbers in f32
+MAX_VALUE = 1000  # the sum over 4096 ranks stays below 2**24, the limit of exact whole numbers in f32
 RANKS_WITH_FACTOR_2 = 6  # ranks that may contribute a factor of 2
 SPECIAL_SHARE = 0.02  # share of zeros of both signs, infinities and NaN
 SPECIALS = (0.0, -0.0, np.inf, -np.inf, np.nan)
@@ -58,7 +58,7 @@ class ExactData(NamedTuple):
     @property
     def largest(self) -> int:
         """The largest number that each rank may contribute to an exact sum."""
-        return max(1, min(LARGEST, _exact_up_to(datatype_by_name(self.dtype)) // self.size))
+        return max(1, min(MAX_VALUE, _exact_up_to(datatype_by_name(self.dtype)) // self.size))
 
     @property
     def exact(self) -> Exact:

@@ -78,7 +78,7 @@ class LanesHost:
     def attach(self, client: int, memory_fd: int, remote: int = 0) -> None:
         """Clients over RDMA need a device of one lane."""
         if remote:
-            raise Refused(Status["NOT_SUPPORTED"], "a client over RDMA at a device of several lanes")
+            raise Refused(Status.NOT_SUPPORTED, "a client over RDMA at a device of several lanes")
         with self._threads.paused():
             for host in self._hosts:
                 host.attach(client, memory_fd)
@@ -132,7 +132,7 @@ class LanesHost:
     def join(self, queue: int, request: np.void) -> None:
         """Join with every lane."""
         if self._hosts[0].is_in_job(queue):  # a refused JOIN would end the job that its queue is in
-            raise Refused(Status["INVALID_REQUEST"], "the queue pair is in a job, or joins one")
+            raise Refused(Status.INVALID_REQUEST, "the queue pair is in a job, or joins one")
         request = request.copy()
         request["head"]["tag"] = self._answers.ask(queue, int(request["head"]["tag"]))
         with self._threads.paused():
@@ -189,7 +189,7 @@ class LanesHost:
             return
         with self._threads.paused():
             for queue in overrun:
-                self._hosts[0].fail(queue, Status["CQ_OVERRUN"])
+                self._hosts[0].fail(queue, Status.CQ_OVERRUN)
             for queue in range(self._hosts[0].queues_in_use):
                 self._spread_end(queue)
             self._aborted = self._jobs_aborted()

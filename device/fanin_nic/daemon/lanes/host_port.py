@@ -22,13 +22,12 @@ from fanin_nic.native.compiled import compiled
 from fanin_nic.native.libc import stack_bytes
 from fanin_nic.native.memory import fill_zero, record_at
 from fanin_wire import abi
-from fanin_wire.abi import Status
+from fanin_wire.abi import SQ_DEPTH, Status
 
-SQ_DEPTH = abi.SQ_DEPTH
 WQE_SIZE, CQE_SIZE = abi.WQE.itemsize, abi.CQE.itemsize
 wqe_at = record_at(abi.WQE[["opcode", "wr_id", "jid", "mid"]])
 cqe_at = record_at(abi.CQE)
-ALL_ACCESS = int(abi.Access.READ | abi.Access.WRITE)
+ALL_ACCESS = abi.Access.READ | abi.Access.WRITE
 WHOLE_ADDRESS_SPACE = 2**63 - 1
 
 
@@ -94,7 +93,7 @@ class HostPort:
         for region in regions[(regions["client"] == client + 1) & (regions["lkey"] == lkey)]:
             for queue in np.flatnonzero((self._queues["active"] == 1) & (self._queues["client"] == client)):
                 if self._uses(int(queue), region):
-                    self.fail(int(queue), abi.Status["LOCAL_PROTECTION_ERROR"])
+                    self.fail(int(queue), abi.Status.LOCAL_PROTECTION_ERROR)
         events.remove_region(self.engine.base, client, lkey)
 
     def _uses(self, queue: int, region: np.void) -> bool:

@@ -22,9 +22,9 @@ MAX_QUEUE_PAIRS = 64  # of a client
 MAX_SHARED_QUEUES = 16  # likewise
 DOMAINS = 1 << 16  # of a client
 TAGS = (1 << 16) - 1
-SERVICES = {Service["RC"]: WireService.RC, Service["UC"]: WireService.UC, Service["UD"]: WireService.UD}
+SERVICES = {Service.RC: WireService.RC, Service.UC: WireService.UC, Service.UD: WireService.UD}
 RIGHTS = int(sum(VerbsAccess))  # of enum fanin_access, those of the transport
-CHANGING = int(Access["REMOTE_WRITE"] | Access["REMOTE_ATOMIC"])
+CHANGING = Access.REMOTE_WRITE | Access.REMOTE_ATOMIC
 
 
 def largest_payload(mtu: int) -> int:
@@ -66,8 +66,8 @@ class OrdinaryHost:
 
     def register(self, client: int, region: OrdinaryRegion) -> int:
         """Refuses memory that the other side may change and that is not writable here."""
-        if region.access & CHANGING and not region.access & Access["WRITE"]:
-            raise Refused(Status["INVALID_REQUEST"], "rights to change memory that is not writable")
+        if region.access & CHANGING and not region.access & Access.WRITE:
+            raise Refused(Status.INVALID_REQUEST, "rights to change memory that is not writable")
         self._check_share("regions", "key", client)
         try:
             return self.transport.register(
@@ -98,7 +98,7 @@ class OrdinaryHost:
     def create(self, client: int, wanted: OrdinaryQueuePair) -> tuple[int, int]:
         """Returns the queue pair's row and its number on the wire. Refused while `draining`."""
         if self.draining:
-            raise Refused(Status["DRAINING"], "a queue pair of ordinary traffic")
+            raise Refused(Status.DRAINING, "a queue pair of ordinary traffic")
         self._check_share("queue pairs", "qpn", client)
         try:
             row = self.transport.create_queue_pair(
@@ -112,7 +112,7 @@ class OrdinaryHost:
         except TableFull as error:
             raise NoResources(f"{error} of ordinary traffic") from None
         except AttributesInvalid as error:
-            raise Refused(Status["INVALID_REQUEST"], str(error)) from None
+            raise Refused(Status.INVALID_REQUEST, str(error)) from None
         self.rings[row] = (wanted.send_ring, wanted.receive_ring)
         return row, int(self.transport.queue_pair(row)["qpn"])
 
@@ -143,7 +143,7 @@ class OrdinaryHost:
                 raise AttributesInvalid(f"the path MTU of this port is {self.path_mtu}")
             self.transport.modify(row, wanted, time.monotonic_ns(), given)
         except ValueError as error:
-            raise Refused(Status["INVALID_REQUEST"], str(error)) from None
+            raise Refused(Status.INVALID_REQUEST, str(error)) from None
 
     def query(self, row: int) -> tuple[int, dict[int, int]]:
         state, values = self.transport.query(row)

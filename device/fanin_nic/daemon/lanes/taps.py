@@ -41,7 +41,7 @@ class DeviceTap:
         records["units"], records["jid"], records["kinds"] = units, request["jid"], request["kinds"]
         for member in ("packets", "segments", "one_job"):
             records[member] = flags & TapFlag[member.upper()] != 0
-        self._show(bool(flags & TapFlag["SEGMENTS"]))
+        self._show(bool(flags & TapFlag.SEGMENTS))
         return self._descriptor
 
     def description(self) -> dict[str, Any]:

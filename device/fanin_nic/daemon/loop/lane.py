@@ -58,7 +58,7 @@ def run(lane_address):
     """Work until Python is needed; returns a Reason."""
     lane = lane_at(U64(lane_address))
     reason = work(lane)
-    fence_results(lane)  # an answer to a LEAVE covers unsignalled requests
+    fence_results(lane)  # an answer to a LEAVE covers unsignaled requests
     return reason
 
 

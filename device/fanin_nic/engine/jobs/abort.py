@@ -22,10 +22,10 @@ from fanin_nic.engine.jobs.missing import (
 )
 from fanin_nic.engine.output import notice, packet
 from fanin_nic.engine.records.accessors import ONE, U64, child_at, child_index, count, header_at, job_at, queue_at
-from fanin_nic.engine.records.tables import ENGINE, JOB, MAX_CHILDREN, Counter, JobState
+from fanin_nic.engine.records.tables import ENGINE, JOB, Counter, JobState
 from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import lowest_bit
-from fanin_wire.abi import MessageType, Route, Status
+from fanin_wire.abi import MAX_CHILDREN, MessageType, Route, Status
 from fanin_wire.fields import Opcode
 
 

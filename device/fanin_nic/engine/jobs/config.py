@@ -11,16 +11,19 @@ from fanin_nic.engine.jobs.lease import next_node
 from fanin_nic.engine.jobs.missing import abort_naming, scope_above, scope_below, set_missing_above, set_missing_beside
 from fanin_nic.engine.output import attach_payload, full_body_at, packet
 from fanin_nic.engine.records.accessors import U64, ZERO, bit_of, header_at
-from fanin_nic.engine.records.tables import MAX_CHILDREN, JobState, Leave
+from fanin_nic.engine.records.tables import JobState, Leave
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import fill_zero, load_be32, load_be64, load_u8, store_be32, store_be64, store_u8
-from fanin_wire.abi import MAX_HOPS, JobFlag, Route, Status
+from fanin_wire.abi import MAX_CHILDREN, MAX_HOPS, JobFlag, Route, Status
 from fanin_wire.fields import CONFIG_BODY, HOP_BODY, Opcode
 
 CONFIG_ROW, CONFIG_ACK_ROW = 0, 1  # of a job, in the table of full bodies
 FULL_CONFIGS = 3  # unanswered, before short ones are tried
 SHORT_ANSWERS = 8  # in a row, as the sign of a path that loses long packets
-SHARED_FLAGS = ~int(JobFlag.FIXED_START)
+MIN_INTERVAL = 2_000_000  # ns; doubles with each repetition
+MAX_INTERVAL = 500_000_000
+KNOWN_FLAGS = JobFlag.WIDE | JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE
+SHARED_FLAGS = ~JobFlag.FIXED_START
 V4_MAPPED = 0xFFFF
 CONFIG_SIZE, HOP_SIZE = CONFIG_BODY.size, HOP_BODY.size
 BOOT_ID = CONFIG_BODY.byte_offset("boot_id")
@@ -29,9 +32,6 @@ SLOTS, WINDOW = CONFIG_BODY.byte_offset("slots"), CONFIG_BODY.byte_offset("windo
 CHUNK, ROUTE, HOPS = (CONFIG_BODY.byte_offset(name) for name in ("chunk", "route", "hops"))
 LAST_LANE, FLAGS = CONFIG_BODY.byte_offset("last_lane"), CONFIG_BODY.byte_offset("flags")
 HOP_ADDRESS, HOP_MASK, HOP_BIT = (HOP_BODY.byte_offset(name) for name in ("address", "mask", "bit"))
-KNOWN_FLAGS = int(JobFlag.WIDE | JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE)
-MIN_INTERVAL = 2_000_000  # ns; doubles with each repetition
-MAX_INTERVAL = 500_000_000
 
 
 # CONFIG to the device above or to the next node

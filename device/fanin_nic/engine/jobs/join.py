@@ -27,13 +27,13 @@ from fanin_nic.engine.records.accessors import (
     job_at,
     queue_at,
 )
-from fanin_nic.engine.records.tables import ENGINE, JOIN_EVENT, MAX_CHILDREN, JobState
+from fanin_nic.engine.records.tables import ENGINE, JOIN_EVENT, JobState
 from fanin_nic.engine.slots import REPRODUCIBLE
 from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import count_bits, lowest_bit, record_at
-from fanin_wire.abi import LOCAL_CHUNK, MAX_HOPS, MIN_WQE_CHUNK, JobFlag, MessageType, Route, Status
+from fanin_wire.abi import LOCAL_CHUNK, MAX_CHILDREN, MAX_HOPS, MIN_WQE_CHUNK, JobFlag, MessageType, Route, Status
 
-KNOWN_FLAGS = int(JobFlag.WIDE | JobFlag.REPRODUCIBLE_RUN | JobFlag.REPRODUCIBLE_SHAPE | JobFlag.FIXED_START)
+KNOWN_FLAGS = JobFlag.WIDE | REPRODUCIBLE | JobFlag.FIXED_START
 MIN_SLOTS = 4
 
 join_event = record_at(JOIN_EVENT)

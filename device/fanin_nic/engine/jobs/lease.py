@@ -21,16 +21,17 @@ from fanin_nic.engine.records.accessors import (
     queue_at,
     quotient_up,
 )
-from fanin_nic.engine.records.tables import JOB, MAX_CHILDREN, JobState
-from fanin_nic.engine.records.trace import ENDED, trace_run
+from fanin_nic.engine.records.tables import JOB, JobState
+from fanin_nic.engine.records.trace import trace_run
 from fanin_nic.engine.slots import REPRODUCIBLE
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import address_of, count_bits, fill_zero
-from fanin_wire.abi import JobFlag
+from fanin_wire.abi import MAX_CHILDREN, JobFlag
+from fanin_wire.tap import Step
 
 SHARE_FACTOR = 3
 SHARED = 0  # owner of a job that several have joined
-FIXED_START = int(JobFlag.FIXED_START | JobFlag.REPRODUCIBLE_SHAPE)
+FIXED_START = JobFlag.FIXED_START | JobFlag.REPRODUCIBLE_SHAPE
 JOB_SIZE = U64(JOB.itemsize)
 
 
@@ -125,7 +126,7 @@ def release(e, job):
 def free_slots(e, job):
     """Free the slots of a job that has ended; its record stays."""
     if job.slots:
-        trace_run(e, job, ENDED, 0, 0, job.slots, 0)
+        trace_run(e, job, Step.ENDED, 0, 0, job.slots, 0)
     e.slots_used -= job.occupied
     job.occupied = 0
     job.in_flight = 0

@@ -18,10 +18,10 @@ from fanin_nic.engine.records.accessors import (
     slot_at,
     slot_index,
 )
-from fanin_nic.engine.records.tables import MAX_CHILDREN, Counter, JobState, Leave, SlotState, Upward
+from fanin_nic.engine.records.tables import Counter, JobState, Leave, SlotState, Upward
 from fanin_nic.engine.slots import waits_for_departed
 from fanin_nic.native.compiled import internal
-from fanin_wire.abi import MessageType, Route, Status
+from fanin_wire.abi import MAX_CHILDREN, MessageType, Route, Status
 from fanin_wire.fields import Opcode
 
 

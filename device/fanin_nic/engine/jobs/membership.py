@@ -40,10 +40,10 @@ from fanin_nic.engine.records.accessors import (
     job_at,
     queue_at,
 )
-from fanin_nic.engine.records.tables import BUFFER_OVERHEAD, ENGINE, JOB, MAX_CHILDREN, Counter, JobState
+from fanin_nic.engine.records.tables import BUFFER_OVERHEAD, ENGINE, JOB, Counter, JobState
 from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import count_bits, load_be32, lowest_bit, store_be32
-from fanin_wire.abi import MessageType, Route, Status
+from fanin_wire.abi import MAX_CHILDREN, MessageType, Route, Status
 from fanin_wire.fields import CONFIG_ACK_BODY, HEADER, Opcode
 
 ACK_SLOTS, ACK_WINDOW = CONFIG_ACK_BODY.byte_offset("slots"), CONFIG_ACK_BODY.byte_offset("window")

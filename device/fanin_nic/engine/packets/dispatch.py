@@ -33,13 +33,13 @@ from fanin_nic.engine.records.accessors import (
     header_at,
     job_at,
 )
-from fanin_nic.engine.records.tables import MAX_CHILDREN, Counter, JobState
+from fanin_nic.engine.records.tables import Counter, JobState
 from fanin_nic.engine.segments.rto import narrow_missing
 from fanin_nic.engine.slots import contributor_class, is_supported
 from fanin_nic.native.codec import decode_header
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import address_of, load_u8
-from fanin_wire.abi import ContributorClass, Route, Status
+from fanin_wire.abi import MAX_CHILDREN, ContributorClass, Route, Status
 from fanin_wire.fields import FIRST_OFFLOAD_OPCODE, TRANSPORT_SIZE, WAIT_BODY, WIRE_VERSION, Flag, Opcode
 
 WAIT_SIZE = WAIT_BODY.size

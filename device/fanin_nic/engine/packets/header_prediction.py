@@ -22,8 +22,8 @@ from fanin_nic.engine.records.accessors import (
     slot_at,
     slot_index,
 )
-from fanin_nic.engine.records.tables import CHILD, MAX_CHILDREN, Counter, JobState
-from fanin_nic.engine.records.trace import NODE_IN, trace
+from fanin_nic.engine.records.tables import CHILD, Counter, JobState
+from fanin_nic.engine.records.trace import trace
 from fanin_nic.engine.slots import (
     CLASS_MASK,
     CLASS_SHIFT,
@@ -39,13 +39,14 @@ from fanin_nic.engine.slots import (
 from fanin_nic.native.codec import equal_under, mask_without
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import address_of, call_kernel, copy, load_be16, load_be32, load_u8
-from fanin_wire.abi import ContributorClass
+from fanin_wire.abi import MAX_CHILDREN, ContributorClass
 from fanin_wire.fields import BTH, CETH, TRANSPORT_SIZE, Flag, Opcode
+from fanin_wire.tap import Step
 
-CLASS_ALL = int(ContributorClass.ALL) << CLASS_SHIFT
+CLASS_ALL = ContributorClass.ALL << CLASS_SHIFT
 COMPARED_FLAGS = CLASS_MASK << CLASS_SHIFT | int(Flag.HAS_DATA | Flag.WIDE)
 PREDICTED_FLAGS = CLASS_ALL | int(Flag.HAS_DATA)  # of COMPARED_FLAGS
-RX_CONTRIBUTION = int(Counter.RX_FIRST) + (int(Opcode.CONTRIBUTION) & 15)
+RX_CONTRIBUTION = Counter.RX_FIRST + (Opcode.CONTRIBUTION & 15)
 PREDICTED_HEADER = U64(CHILD.fields["predicted_header"][1])  # type: ignore[index]
 HEADERS_SIZE = U64(TRANSPORT_SIZE)
 HEADER_MASK = mask_without(("psn", "position", "mid", "sid", "seg", "segment_index"))
@@ -151,6 +152,6 @@ def add_contributor(e, job, slot, address, bit):
         slot.wants |= bit_of(bit)
     note_group(job, slot, flags, bit)
     slot.node_missing &= ~bit_of(bit)
-    trace(e, job, slot, NODE_IN, bit)
+    trace(e, job, slot, Step.NODE_IN, bit)
     if slot.node_missing | slot.rank_missing == ZERO or job.node_left | job.rank_left != ZERO:
         proceed(e, job, slot)

@@ -20,7 +20,7 @@ from fanin_nic.engine.records.accessors import (
     slot_index,
 )
 from fanin_nic.engine.records.tables import Counter, OutOfOrder, Sent, SlotState
-from fanin_nic.engine.records.trace import NODE_IN, trace
+from fanin_nic.engine.records.trace import trace
 from fanin_nic.engine.segments.complete import deliver, pass_result, send_ring_result
 from fanin_nic.engine.segments.contribute import claim_for_node, note_result, take_packet
 from fanin_nic.engine.segments.rto import (
@@ -37,6 +37,7 @@ from fanin_nic.engine.slots import describe
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import copy, count_bits
 from fanin_wire.fields import Flag, Opcode
+from fanin_wire.tap import Step
 
 ACK_POSITIONS = 64
 
@@ -72,7 +73,7 @@ def accept(e, job, slot, header, payload):
         slot.nodes = header.node_bitmap
         slot.wants |= U64(header.rank_bitmap)
         slot.node_missing = ZERO
-        trace(e, job, slot, NODE_IN, header.source)
+        trace(e, job, slot, Step.NODE_IN, header.source)
         proceed(e, job, slot)
 
 

@@ -31,7 +31,7 @@ from fanin_nic.engine.records.accessors import (
     slot_index,
 )
 from fanin_nic.engine.records.tables import Ahead, Counter, JobState, OutOfOrder, SlotState, Upward
-from fanin_nic.engine.records.trace import NODE_IN, RESULT, trace
+from fanin_nic.engine.records.trace import trace
 from fanin_nic.engine.segments.complete import (
     MAX_AHEAD_BYTES,
     deliver,
@@ -62,6 +62,7 @@ from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import copy, load_be32, load_u8, lowest_bit, store_be16, store_be32, store_u8
 from fanin_wire.abi import ContributorClass, Route, Status
 from fanin_wire.fields import WAIT_BODY, Flag, Opcode
+from fanin_wire.tap import Step
 
 NO_QUEUE = -1  # no queue of this device has brought the data
 OLDEST_AGE, OLDEST_CHILD = U64(WAIT_BODY.byte_offset("oldest_age_us")), U64(WAIT_BODY.byte_offset("oldest_child"))
@@ -100,7 +101,7 @@ def accept(e, job, slot, header, payload):
         if header.flags & Flag.WANTS_RESULT:
             slot.wants |= bit_of(header.source)
         note_group(job, slot, header.flags, header.source)
-        trace(e, job, slot, NODE_IN, header.source)
+        trace(e, job, slot, Step.NODE_IN, header.source)
         slot.node_missing &= ~bit_of(header.source)
         proceed(e, job, slot)
 
@@ -217,7 +218,7 @@ def on_result(e, job, header, payload):
     if slot.state == SlotState.OPEN:  # its data went up before the headers of all children were here
         slot.upward = Upward.ANSWERED
     elif job.node_mask == ZERO and header.flags & Flag.HAS_DATA:  # a NIC: straight into the memory of the ranks
-        trace(e, job, slot, RESULT, 0)
+        trace(e, job, slot, Step.RESULT, 0)
         deliver(e, job, slot, payload, slot.flags)
         slots.set_state(e, job, slot, SlotState.DONE)
     else:

@@ -12,10 +12,11 @@ import numpy as np
 from numba import int32, int64, uint32, uint64
 
 from fanin_nic.engine.records.actions import ACTION
-from fanin_nic.engine.records.tables import CHILD, ENGINE, JOB, MAX_CHILDREN, QUEUE, REGION, REQUEST, SLOT
+from fanin_nic.engine.records.tables import CHILD, ENGINE, JOB, QUEUE, REGION, REQUEST, SLOT
 from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import address_of, call_function, count_bits, load_u64, record_at, row_at, store_u64
 from fanin_wire import abi, fields
+from fanin_wire.abi import MAX_CHILDREN
 
 U32 = uint32
 U64 = uint64

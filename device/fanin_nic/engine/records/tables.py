@@ -11,8 +11,8 @@ import numpy as np
 from fanin_nic.engine.records.actions import ACTION
 from fanin_nic.native.arena import Table
 from fanin_wire import abi, fields
+from fanin_wire.abi import MAX_CHILDREN
 
-MAX_CHILDREN = abi.MAX_CHILDREN
 BUFFER_OVERHEAD = 1024  # bytes of a received segment beside its payload: headers, and the kernel's own
 
 

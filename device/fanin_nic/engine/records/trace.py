@@ -6,10 +6,7 @@ from fanin_nic.engine.records.accessors import U64, ZERO
 from fanin_nic.engine.records.tables import ENGINE, JOB
 from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.tap import reserve, segment_at, tap_at
-from fanin_wire.tap import Record, Step
-
-FREED, OPENED, HELD, RESULT, POSTED, RANK_IN = (int(step) for step in list(Step)[:6])
-NODE_IN, COMPLETE, SENT, WRITTEN, REDUCED, ENDED = (int(step) for step in list(Step)[6:])
+from fanin_wire.tap import Record
 
 
 @internal

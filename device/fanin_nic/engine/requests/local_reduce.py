@@ -40,7 +40,7 @@ from fanin_nic.engine.records.accessors import (
 )
 from fanin_nic.engine.records.actions import ACTION, ActionKind
 from fanin_nic.engine.records.tables import Counter
-from fanin_nic.engine.records.trace import REDUCED, trace_run
+from fanin_nic.engine.records.trace import trace_run
 from fanin_nic.engine.segments.complete import arrival_limit, bypasses_caches, is_lowest_rank
 from fanin_nic.engine.slots import (
     accumulate,
@@ -56,6 +56,7 @@ from fanin_nic.native.memory import address_of, call_kernel, copy, count_bits, l
 from fanin_nic.native.streaming import spread
 from fanin_wire.abi import ContributorClass
 from fanin_wire.fields import CLASS_SHIFT
+from fanin_wire.tap import Step
 
 # Bytes of a block. Large blocks need fewer calls; only small ones let reads from memory and writes overlap.
 BLOCK, BLOCK_OF_MEMORY = U64(2048), U64(512)
@@ -181,7 +182,7 @@ def append_reduce(e, job, request, read):
     last = first + U64(segments - 1)
     length = place_in_message(request, last) + segment_length(request, last) - place_in_message(request, first)
     mark_slots(e, job, request, first, position, segments)
-    trace_run(e, job, REDUCED, position, request.mid, segments, 0)
+    trace_run(e, job, Step.REDUCED, position, request.mid, segments, 0)
     action = action_at(e, append(e, ActionKind.REDUCE))
     action.queue = job.queue[lowest_bit(U64(job.rank_mask))] - 1
     action.payload = payload_of(e, job, position)

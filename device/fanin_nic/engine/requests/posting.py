@@ -34,17 +34,18 @@ from fanin_nic.engine.records.accessors import (
     wqe_at,
 )
 from fanin_nic.engine.records.actions import ActionKind
-from fanin_nic.engine.records.tables import MAX_CHILDREN, REQUEST, Counter, JobState
-from fanin_nic.engine.records.trace import POSTED, trace_run
+from fanin_nic.engine.records.tables import REQUEST, Counter, JobState
+from fanin_nic.engine.records.trace import trace_run
 from fanin_nic.engine.segments.rto import awaits_answer, back_off, first_begun_position, missing_for_position
 from fanin_nic.engine.slots import is_supported, itemsize, may_send_in_place, segment_bytes
 from fanin_nic.native.compiled import internal
 from fanin_nic.native.memory import address_of, copy, fill_zero, lowest_bit
 from fanin_wire import abi
-from fanin_wire.abi import Access, ContributorClass, Status, WqeFlag, WqeOpcode
+from fanin_wire.abi import MAX_CHILDREN, Access, ContributorClass, Status, WqeFlag, WqeOpcode
+from fanin_wire.tap import Step
 
 MAPPED = 0
-KNOWN_FLAGS = int(WqeFlag.SIGNALED | WqeFlag.ADDRESS_LIST | WqeFlag.INLINE | WqeFlag.FENCE | WqeFlag.LONG)
+KNOWN_FLAGS = WqeFlag.SIGNALED | WqeFlag.ADDRESS_LIST | WqeFlag.INLINE | WqeFlag.FENCE | WqeFlag.LONG
 ADDRESS = U64(abi.WQE.fields["address"][1])  # type: ignore[index]
 ADDRESS_SIZE = U64(abi.ADDRESS.itemsize)
 SOURCE = U64(abi.ADDRESS.fields["source"][1])  # type: ignore[index]
@@ -99,7 +100,7 @@ def post(e, queue_index, wqe_address):
         return
     fill_request(e, job, queue, wqe, request)
     who = lowest_bit(U64(queue.rank_bitmap))
-    trace_run(e, job, POSTED, request.first, request.mid, request.count, who)
+    trace_run(e, job, Step.POSTED, request.first, request.mid, request.count, who)
     translate_addresses(e, queue, wqe, wqe_address, request)
     request.zero_copy = may_send_in_place(e, job, request, address_record(wqe_address + ADDRESS))
     if request.count == 0:

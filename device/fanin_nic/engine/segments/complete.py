@@ -42,7 +42,7 @@ from fanin_nic.engine.records.accessors import (
 )
 from fanin_nic.engine.records.actions import ActionKind
 from fanin_nic.engine.records.tables import Ahead, Sent, SlotState, Upward
-from fanin_nic.engine.records.trace import COMPLETE, WRITTEN, trace
+from fanin_nic.engine.records.trace import trace
 from fanin_nic.engine.segments.rto import start_timer
 from fanin_nic.engine.slots import (
     contributor_class,
@@ -59,6 +59,7 @@ from fanin_wire import abi
 from fanin_wire.abi import ContributorClass, Route, Status, WqeOpcode
 from fanin_wire.fields import Flag
 from fanin_wire.limits import MAX_AHEAD
+from fanin_wire.tap import Step
 
 MAX_AHEAD_BYTES = U64(MAX_AHEAD)
 MAX_ARRIVAL, MAX_ARRIVAL_OVER_NETWORK = U64(abi.MAX_ARRIVAL), U64(MAX_AHEAD)
@@ -81,7 +82,7 @@ def advance_segment(e, job, slot):
 @internal
 def complete(e, job, slot):
     """Both completion bitmaps of a slot are empty."""
-    trace(e, job, slot, COMPLETE, 0)
+    trace(e, job, slot, Step.COMPLETE, 0)
     if not slot.status:
         fold_rest(e, job, slot)
     if job.route == Route.RING and slot.nodes & ~bit_of(job.node_index) != ZERO:
@@ -294,7 +295,7 @@ def deliver_to_queue(e, job, slot, queue_index, payload, flags):
     if readable and not write_result(e, queue_index, request, slot, payload):
         abort(e, job, Status.OP_MISMATCH, 0, U64(queue_at(e, queue_index).rank_bitmap))
         return False
-    trace(e, job, slot, WRITTEN, lowest_bit(U64(queue_at(e, queue_index).rank_bitmap)))
+    trace(e, job, slot, Step.WRITTEN, lowest_bit(U64(queue_at(e, queue_index).rank_bitmap)))
     request.status = max(request.status, max(slot.status, request.poison))
     request.done += 1
     retire(e, queue_index)
@@ -412,7 +413,7 @@ def arrival_limit(job):
 @internal
 def fail_write(e, index, end):
     """The DMA_WRITE `index` of the table of `end` actions failed, and so does its request. If the request is complete
-    already, its completion is later in the table, unless it is not signalled."""
+    already, its completion is later in the table, unless it is not signaled."""
     write = action_at(e, index)
     counter = find_request(e, write.queue, write.position)
     if counter:
@@ -436,7 +437,7 @@ def is_completion_of(action, write):
 
 @internal
 def complete_unsignaled(e, write):
-    """The completion of a request that is not signalled and has failed."""
+    """The completion of a request that is not signaled and has failed."""
     action = action_at(e, append(e, ActionKind.COMPLETE))
     queue = queue_at(e, write.queue)
     action.queue = write.queue

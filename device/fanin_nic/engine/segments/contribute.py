@@ -21,7 +21,7 @@ from fanin_nic.engine.records.accessors import (
     wants,
 )
 from fanin_nic.engine.records.tables import ENGINE, SlotState
-from fanin_nic.engine.records.trace import RANK_IN, trace
+from fanin_nic.engine.records.trace import trace
 from fanin_nic.engine.segments.complete import deliver_ahead, deliver_ahead_to, may_go_ahead
 from fanin_nic.engine.slots import (
     WIDE_ITEM,
@@ -40,6 +40,7 @@ from fanin_nic.native.compiled import internal, internal_for
 from fanin_nic.native.memory import lowest_bit
 from fanin_wire.abi import Route, Status
 from fanin_wire.fields import CLASS_SHIFT, Flag
+from fanin_wire.tap import Step
 
 
 @internal_for(ENGINE, int64, REQUEST_SCALARS, int64, int64, uint64)
@@ -70,7 +71,7 @@ def contribute_rank(e, queue_index, request, number, entry, address):
         slot.flags |= Flag.WANTS_RESULT
     slot.contributions += ONE
     slot.rank_missing &= ~bit_of(rank)
-    trace(e, job, slot, RANK_IN, rank)
+    trace(e, job, slot, Step.RANK_IN, rank)
     if is_one_with_data(slot) and not give_ahead(e, job, slot, queue_index, request, brings(request, entry, sid)):
         return
     proceed(e, job, slot)

@@ -64,7 +64,7 @@ class RemoteClient(Client):
         return self.endpoint.is_broken
 
     def _handler(self, message_type: int) -> str | None:
-        return "_mirror" if message_type == MessageType["MIRROR"] else super()._handler(message_type)
+        return "_mirror" if message_type == MessageType.MIRROR else super()._handler(message_type)
 
     def _mirror(self, record: np.void, _descriptors: list[int]) -> bytes:
         self.endpoint.mirror(int(record["region"]), int(record["rkey"]))
@@ -73,7 +73,7 @@ class RemoteClient(Client):
     def _register(self, record: np.void, _descriptors: list[int]) -> bytes:
         start, length, access = (int(record[name]) for name in ("address", "length", "access"))
         if not 0 < length < MAX_ADDRESS or start + length > MAX_ADDRESS or not access or access & ~COLLECTIVE_ACCESS:
-            raise Refused(Status["INVALID_REQUEST"], "the bounds or rights of a region")
+            raise Refused(Status.INVALID_REQUEST, "the bounds or rights of a region")
         if len(self._keys) >= min(self._limits.max_regions, MAX_REGIONS):
             raise NoResources("regions of a client")
         lkey, rkey = self._new_lkey(), int(record["lkey"])
@@ -89,7 +89,7 @@ class RemoteClient(Client):
     def _deregister(self, record: np.void, _descriptors: list[int]) -> bytes:
         lkey = int(record["lkey"])
         if lkey not in self._keys:
-            raise Refused(Status["INVALID_REQUEST"], f"no region {lkey:#x}")
+            raise Refused(Status.INVALID_REQUEST, f"no region {lkey:#x}")
         self._engine.deregister(self.index, lkey)
         self.endpoint.erase(*self._keys.pop(lkey))
         return record.tobytes()

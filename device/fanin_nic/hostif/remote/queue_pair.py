@@ -21,7 +21,7 @@ from fanin_nic.native.memory import (
     store_be32,
     store_release,
 )
-from fanin_nic.port.verbs.records import COMPLETION, PIECE, RECEIVE_REQUEST, SEND_REQUEST, SIGNALED
+from fanin_nic.port.verbs.records import COMPLETION, RECEIVE_REQUEST, SEND_REQUEST, SGE, SIGNALED
 from fanin_wire import abi
 
 SEND_DEPTH = 256  # requests that the queue pair holds
@@ -78,15 +78,15 @@ REMOTE = np.dtype(
         ("max_qp", "u4"),
         ("cq_end", "u4"),  # 1 + highest completion queue in use
         ("request", SEND_REQUEST),
-        ("piece", PIECE),
+        ("sge", SGE),
         ("completions", COMPLETION, (REAPED,)),
     ],
     align=True,
 )
-_SCALARS = [name for name in REMOTE.names or () if name not in ("request", "piece", "completions")]
-REQUEST, PIECE_PLACE, COMPLETIONS = (
+_SCALARS = [name for name in REMOTE.names or () if name not in ("request", "sge", "completions")]
+REQUEST, SGE_PLACE, COMPLETIONS = (
     np.uint64(REMOTE.fields[name][1])  # type: ignore[index]
-    for name in ("request", "piece", "completions")
+    for name in ("request", "sge", "completions")
 )
 READ_STAGING_BYTES = READ_SLOTS * READ_BYTES
 ALL_SLOTS = (1 << READ_SLOTS) - 1
@@ -95,7 +95,7 @@ ACTION_BYTES = ACTION.itemsize
 # struct ibv_send_wr for RDMA: `number` to `flags` as in SEND_REQUEST
 RDMA_REQUEST = np.dtype(
     {
-        "names": ["number", "next", "pieces", "piece_count", "opcode", "flags", "immediate", "address", "key"],
+        "names": ["number", "next", "sges", "sge_count", "opcode", "flags", "immediate", "address", "key"],
         "formats": ["u8", "u8", "u8", "i4", "i4", "u4", "u4", "u8", "u4"],
         "offsets": [0, 8, 16, 24, 28, 32, 36, 40, 48],
         "itemsize": 128,
@@ -103,7 +103,7 @@ RDMA_REQUEST = np.dtype(
 )
 remote_at = record_at(REMOTE[_SCALARS])
 request_at = record_at(RDMA_REQUEST)
-piece_at = record_at(PIECE)
+sge_at = record_at(SGE)
 completion_at = record_at(COMPLETION)
 receive_at = record_at(RECEIVE_REQUEST)
 WRITE, WRITE_WITH_IMMEDIATE, READ = 0, 1, 4  # enum ibv_wr_opcode
@@ -132,10 +132,10 @@ def post(remote, opcode, number, local, length, local_key, address, key, immedia
     """Post one request; all are signaled. False: the queue pair is broken."""
     if not await_room(remote):
         return False
-    request, piece = request_at(address_of(remote) + REQUEST), piece_at(address_of(remote) + PIECE_PLACE)
-    piece.address, piece.length, piece.key = local, length, local_key
+    request, sge = request_at(address_of(remote) + REQUEST), sge_at(address_of(remote) + SGE_PLACE)
+    sge.address, sge.length, sge.key = local, length, local_key
     request.number, request.next = number, 0
-    request.pieces, request.piece_count = address_of(remote) + PIECE_PLACE, 1 if length else 0
+    request.sges, request.sge_count = address_of(remote) + SGE_PLACE, 1 if length else 0
     request.opcode, request.flags = opcode, SIGNALED
     request.address, request.key = address, key
     store_be32(address_of(request) + IMMEDIATE, uint32(immediate))
@@ -208,7 +208,7 @@ def take_message(remote, immediate):
         ring = remote.region + uint64(remote.sq_offset) + queue_pair * uint64(remote.sq_stride)
         store_release(ring + PRODUCER, uint32(load_u32(ring + PRODUCER) + count))
     request = receive_at(stack_bytes(RECEIVE_BYTES))
-    request.number, request.next, request.pieces, request.piece_count = RECEIVED << KIND, 0, 0, 0
+    request.number, request.next, request.sges, request.sge_count = RECEIVED << KIND, 0, 0, 0
     refused = call_library(remote.post_receive, remote.queue_pair, address_of(request), stack_bytes(8))
     if refused:
         fail(remote, refused)

@@ -41,9 +41,9 @@ class RemoteService:
     def check(self, request: np.void) -> None:
         """Refuse a record of abi.ATTACH_RDMA of another version or without the token."""
         if request["version"] != abi.RDMA_VERSION:
-            raise Refused(Status["VERSION_MISMATCH"], f"a client over RDMA of version {request['version']}")
+            raise Refused(Status.VERSION_MISMATCH, f"a client over RDMA of version {request['version']}")
         if not is_token(self._token, request["token"].tobytes()):
-            raise Refused(Status["PERMISSION_DENIED"], "a client over RDMA with a wrong token")
+            raise Refused(Status.PERMISSION_DENIED, "a client over RDMA with a wrong token")
 
     def close(self) -> None:
         self._resources.close()

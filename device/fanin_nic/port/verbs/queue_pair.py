@@ -17,7 +17,7 @@ from fanin_nic.port.verbs import library as ibv
 from fanin_nic.port.verbs import records
 from fanin_nic.port.verbs.interface import VerbsFailed, checked, gid_of, open_device, zero
 from fanin_nic.port.verbs.library import library
-from fanin_nic.port.verbs.records import COMPLETION, PIECE, RECEIVE_BATCH, RECEIVE_REQUEST, SEND_REQUEST, VERBS
+from fanin_nic.port.verbs.records import COMPLETION, RECEIVE_BATCH, RECEIVE_REQUEST, SEND_REQUEST, SGE, VERBS
 from fanin_nic.port.verbs.wake import BROKEN
 from fanin_wire.resolution import QUEUE_KEY
 from fanin_wire.settings import VERBS_PREFIX
@@ -161,21 +161,21 @@ class QueuePair:
         self.destinations = np.zeros(PEER_SLOTS + 1, DESTINATION)
         self._completions = np.zeros(RECEIVE_BATCH, COMPLETION)
         self._send_requests = np.zeros(self.send_depth, SEND_REQUEST)
-        self._send_pieces = np.zeros(self.send_depth, PIECE)
+        self._send_sges = np.zeros(self.send_depth, SGE)
         self._receive_requests = np.zeros(self.receive_depth, RECEIVE_REQUEST)
-        self._receive_pieces = np.zeros(self.receive_depth, PIECE)
+        self._receive_sges = np.zeros(self.receive_depth, SGE)
         self.wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._receive_buffers = self._start + self.send_depth * self.send_size
         rows = (
-            (self._send_requests, self._send_pieces, self._start, self.send_size),
-            (self._receive_requests, self._receive_pieces, self._receive_buffers, self.receive_size),
+            (self._send_requests, self._send_sges, self._start, self.send_size),
+            (self._receive_requests, self._receive_sges, self._receive_buffers, self.receive_size),
         )
-        for requests, pieces, start, size in rows:
+        for requests, sges, start, size in rows:
             numbers = np.arange(len(requests), dtype=np.uint64)
-            pieces["address"] = np.uint64(start) + numbers * np.uint64(size)
-            pieces["length"], pieces["key"] = size, self._region.contents.lkey
-            requests["number"], requests["piece_count"] = numbers, 1
-            requests["pieces"] = np.uint64(pieces.ctypes.data) + numbers * np.uint64(PIECE.itemsize)
+            sges["address"] = np.uint64(start) + numbers * np.uint64(size)
+            sges["length"], sges["key"] = size, self._region.contents.lkey
+            requests["number"], requests["sge_count"] = numbers, 1
+            requests["sges"] = np.uint64(sges.ctypes.data) + numbers * np.uint64(SGE.itemsize)
         self._send_requests["opcode"], self._send_requests["queue_key"] = records.SEND_OPCODE, QUEUE_KEY
         for member, value in self._members().items():
             self.record[member] = value
@@ -194,7 +194,7 @@ class QueuePair:
             "take_event": ctypes.cast(self._library.ibv_get_cq_event, c_void_p).value,
             "acknowledge": ctypes.cast(self._library.ibv_ack_cq_events, c_void_p).value,
             "send_requests": self._send_requests.ctypes.data,
-            "send_pieces": self._send_pieces.ctypes.data,
+            "send_sges": self._send_sges.ctypes.data,
             "receive_requests": self._receive_requests.ctypes.data,
             "receive_buffers": self._receive_buffers,
             "completions": self._completions.ctypes.data,

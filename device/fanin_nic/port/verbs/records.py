@@ -6,12 +6,12 @@ import numpy as np
 from fanin_nic.native.memory import record_at
 
 # struct ibv_sge
-PIECE = np.dtype([("address", "u8"), ("length", "u4"), ("key", "u4")])
+SGE = np.dtype([("address", "u8"), ("length", "u4"), ("key", "u4")])
 
 # struct ibv_send_wr for a datagram
 SEND_REQUEST = np.dtype(
     {
-        "names": ["number", "next", "pieces", "piece_count", "opcode", "flags", "handle", "queue_pair", "queue_key"],
+        "names": ["number", "next", "sges", "sge_count", "opcode", "flags", "handle", "queue_pair", "queue_key"],
         "formats": ["u8", "u8", "u8", "i4", "i4", "u4", "u8", "u4", "u4"],
         "offsets": [0, 8, 16, 24, 28, 32, 40, 48, 52],
         "itemsize": 128,
@@ -19,7 +19,7 @@ SEND_REQUEST = np.dtype(
 )
 
 # struct ibv_recv_wr
-RECEIVE_REQUEST = np.dtype([("number", "u8"), ("next", "u8"), ("pieces", "u8"), ("piece_count", "i4")], align=True)
+RECEIVE_REQUEST = np.dtype([("number", "u8"), ("next", "u8"), ("sges", "u8"), ("sge_count", "i4")], align=True)
 
 # struct ibv_wc
 COMPLETION = np.dtype(
@@ -60,7 +60,7 @@ VERBS = np.dtype(
         ("take_event", "u8"),
         ("acknowledge", "u8"),
         ("send_requests", "u8"),  # SEND_REQUEST [send_depth]
-        ("send_pieces", "u8"),  # PIECE [send_depth]
+        ("send_sges", "u8"),  # SGE [send_depth]
         ("receive_requests", "u8"),  # RECEIVE_REQUEST [receive_depth]
         ("receive_buffers", "u8"),  # bytes [receive_depth, receive_size]
         ("completions", "u8"),  # COMPLETION [RECEIVE_BATCH]: of the last poll for received datagrams
@@ -74,7 +74,7 @@ VERBS = np.dtype(
         ("received", "u4"),  # completions of the last call, whose buffers are to be posted again
         ("waiting", "u4"),  # completions found by `longest_sleep`, for the next call
         ("asked_event", "u4"),  # 1: an event was asked for since the channel was emptied
-        ("broken", "u4"),  # 1: the queue pair has failed; compiled code leaves it alone until it is mended
+        ("broken", "u4"),  # 1: the queue pair has failed; compiled code leaves it alone until it is recovered
         ("status", "u4"),  # of the failed completion, or errno of the failed call
         ("wanted", "u4"),  # 1: some destination is wanted; the resolver was woken
         ("wake_fd", "i4"),  # an eventfd that wakes the resolver

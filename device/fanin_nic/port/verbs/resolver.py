@@ -1,5 +1,5 @@
-"""The resolver: a thread that learns the queue pairs of other devices, mends a queue pair that has failed, and takes
-the events of the verbs device.
+"""The resolver: a thread that learns the queue pairs of other devices, recovers a queue pair that has failed, and
+takes the events of the verbs device.
 
 The compiled code marks the destinations that it wants and wakes the resolver, which writes into the table of
 destinations. A destination that does not answer packets is asked again, because it may have been restarted.

@@ -17,19 +17,19 @@ from fanin_nic.port.descriptors import DESTINATION, PEER, SEND_MESSAGE, Drop
 from fanin_nic.port.mirror import mirror_sent
 from fanin_nic.port.tables import count_failed, count_sent
 from fanin_nic.port.verbs.frames import HEADERS_SIZE, write_headers
-from fanin_nic.port.verbs.records import COMPLETION, PIECE, SEND_REQUEST, SIGNALED, verbs_at
+from fanin_nic.port.verbs.records import COMPLETION, SEND_REQUEST, SGE, SIGNALED, verbs_at
 from fanin_nic.port.verbs.wake import fail, handle_of, is_broken, queue_pair_of, want
 
 message_at = record_at(SEND_MESSAGE)
 mmsghdr_at = record_at(MMSGHDR)
 iovec_at = record_at(IOVEC)
 request_at = record_at(SEND_REQUEST)
-piece_at = record_at(PIECE)
+sge_at = record_at(SGE)
 completion_at = record_at(COMPLETION)
 destination_at = record_at(DESTINATION)
 
 MESSAGE_SIZE, MMSGHDR_SIZE, IOVEC_SIZE = SEND_MESSAGE.itemsize, MMSGHDR.itemsize, IOVEC.itemsize
-REQUEST_SIZE, PIECE_SIZE, COMPLETION_SIZE = SEND_REQUEST.itemsize, PIECE.itemsize, COMPLETION.itemsize
+REQUEST_SIZE, SGE_SIZE, COMPLETION_SIZE = SEND_REQUEST.itemsize, SGE.itemsize, COMPLETION.itemsize
 PEER_SIZE, DESTINATION_SIZE = PEER.itemsize, DESTINATION.itemsize
 SENT = -1  # in place of a Drop
 
@@ -107,7 +107,7 @@ def _copy_packets(port, verbs, message, mmsghdr, destination):
     handle, queue_pair = handle_of(destination), queue_pair_of(destination)
     for place in range(count):
         row = int64(verbs.send_next)
-        request, target = request_at(_request(verbs, row)), piece_at(verbs.send_pieces + uint64(row * PIECE_SIZE))
+        request, target = request_at(_request(verbs, row)), sge_at(verbs.send_sges + uint64(row * SGE_SIZE))
         size = min(int64(message.segment_size), left)
         left -= size
         start, length = target.address, size

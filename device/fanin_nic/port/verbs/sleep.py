@@ -20,7 +20,7 @@ def longest_sleep(verbs_address):
     """Ask the device for an event when a datagram arrives. Returns for how many ns a lane may sleep; 0: one has come.
 
     A queue pair that failed to send shows it here at the latest: a lane that waits for an answer sleeps. One that is
-    being mended makes no events, so it is polled now and then."""
+    being recovered makes no events, so it is polled now and then."""
     verbs = verbs_at(verbs_address)
     if not is_broken(verbs):
         reclaim(verbs, verbs.send_depth)

@@ -37,7 +37,7 @@ def wake(verbs):
 
 @compiled
 def is_broken(verbs):
-    """Whether the queue pair has failed and is not mended. Read what the resolver sets anew after this."""
+    """Whether the queue pair has failed and is not recovered. Read what the resolver sets anew after this."""
     return load_acquire(address_of(verbs) + uint64(BROKEN)) != 0
 
 
@@ -68,8 +68,8 @@ def queue_pair_of(destination):
 
 @compiled
 def fail(verbs, reason):
-    """The queue pair has failed. Compiled code leaves it alone until the resolver has mended it, which may be at once:
-    after this, look at the tables again, or not at all."""
+    """The queue pair has failed. Compiled code leaves it alone until the resolver has recovered it, which may be at
+    once: after this, look at the tables again, or not at all."""
     verbs.status = reason
     store_release(address_of(verbs) + uint64(BROKEN), uint32(1))
     wake(verbs)

@@ -28,7 +28,7 @@ U64 = uint64
 NEVER = np.uint64(2**64 - 1)
 ZERO = np.uint64(0)
 
-# Requests without their pieces, which are read by address
+# Requests without their SGEs, which are read by address
 SEND = SEND_REQUEST[[name for name in SEND_REQUEST.names or () if name != "sge"]]
 RECEIVE = RECEIVE_REQUEST[[name for name in RECEIVE_REQUEST.names or () if name != "sge"]]
 _SEND_SGE = np.uint64(SEND_REQUEST.fields["sge"][1])  # type: ignore[index]
@@ -113,7 +113,7 @@ def original_index(q, counter):
 
 @internal
 def sges_of_send(request):
-    """Address of the pieces of a request to send, or its inline data."""
+    """Address of the SGEs of a request to send, or its inline data."""
     return address_of(request) + _SEND_SGE
 
 
@@ -123,9 +123,9 @@ def sges_of_receive(request):
 
 
 @internal
-def sge_address(pieces, number):
-    """Address of piece `number` of a list."""
-    return U64(pieces) + U64(number) * _SGE_SIZE
+def sge_address(sges, number):
+    """Address of SGE `number` of a list."""
+    return U64(sges) + U64(number) * _SGE_SIZE
 
 
 @internal

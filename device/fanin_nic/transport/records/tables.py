@@ -160,7 +160,7 @@ SEND_REQUEST = np.dtype(
 RECEIVE_REQUEST = np.dtype(
     [
         *((name, RECEIVE_WQE[name]) for name in RECEIVE_WQE.names or ()),
-        ("length", "u8"),  # bytes of all pieces
+        ("length", "u8"),  # bytes of all SGEs
     ],
     align=True,
 )

@@ -273,8 +273,8 @@ def send_packet(t, q, request, psn, asks):
     if request.opcode == RequestOpcode.RDMA_READ or is_atomic(request.opcode):
         ask(t, q, request, psn, offset)
         return True
-    pieces = sges_of_send(request)
-    if not request.flags & SendFlag.INLINE and not allows(t, q, pieces, int64(request.sge_count), LOCAL_READ):
+    sges = sges_of_send(request)
+    if not request.flags & SendFlag.INLINE and not allows(t, q, sges, int64(request.sge_count), LOCAL_READ):
         return False
     is_last = number == int64(request.packets) - 1
     length = min(int64(request.length) - offset, int64(q.mtu))

@@ -65,8 +65,8 @@ def check(t, q, request):
     if length > longest or (is_atomic(opcode) and length != ATOMIC_BYTES):
         return CompletionStatus.LOC_LEN_ERR
     access = Access.LOCAL_WRITE if is_answered(opcode) else LOCAL_READ
-    pieces = sges_of_send(request)
-    if not request.flags & SendFlag.INLINE and not allows(t, q, pieces, int64(request.sge_count), access):
+    sges = sges_of_send(request)
+    if not request.flags & SendFlag.INLINE and not allows(t, q, sges, int64(request.sge_count), access):
         return CompletionStatus.LOC_PROT_ERR
     return CompletionStatus.SUCCESS
 

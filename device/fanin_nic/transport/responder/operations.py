@@ -60,7 +60,7 @@ NAKS = np.zeros(len(Verdict), np.uint8)  # syndromes
 NAKS[Verdict.INVALID] = syndrome(Acknowledge.NAK, Nak.INVALID_REQUEST)
 NAKS[Verdict.ACCESS] = syndrome(Acknowledge.NAK, Nak.REMOTE_ACCESS)
 NAKS[Verdict.OPERATION] = syndrome(Acknowledge.NAK, Nak.REMOTE_OPERATIONAL)
-RNR = int(Acknowledge.RNR_NAK) << ACKNOWLEDGE_SHIFT
+RNR = Acknowledge.RNR_NAK << ACKNOWLEDGE_SHIFT
 REFUSALS = np.zeros(len(Verdict), np.uint8)  # counters
 REFUSALS[Verdict.INVALID] = Counter.REFUSED_INVALID
 REFUSALS[Verdict.ACCESS] = Counter.REFUSED_ACCESS
@@ -89,8 +89,8 @@ def on_send(t, q, packet, part, data, length):
     if U64(total) > request.length or total > MAX_MESSAGE:
         reject_message(t, q, packet, CompletionStatus.LOC_LEN_ERR)
         return Verdict.INVALID
-    pieces = sges_of_receive(request)
-    if not scatter(t, q, pieces, int64(request.sge_count), int64(q.message_length), data, length):
+    sges = sges_of_receive(request)
+    if not scatter(t, q, sges, int64(request.sge_count), int64(q.message_length), data, length):
         reject_message(t, q, packet, CompletionStatus.LOC_PROT_ERR)
         return Verdict.OPERATION
     q.message_length = total

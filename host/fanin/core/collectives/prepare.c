@@ -1,4 +1,4 @@
-/* Makes a request from an operation: its message, and the memory through which its data go. Each rank decides the
+/* How an operation becomes a request: its message, and the memory through which its data go. Each rank decides the
  * latter by itself: devices and other ranks see no difference. */
 #include "collectives/stream.h"
 #include "complaint.h"
@@ -134,7 +134,7 @@ static uint64_t part_of_blocks(const struct fanin_request *request)
 }
 
 /* How the device reaches a side. Inline data need no buffer. */
-static enum way transfer_mode_of(const struct fanin_request *request, struct side *side)
+static enum transfer_mode transfer_mode_of(const struct fanin_request *request, struct side *side)
 {
     side->address = (uintptr_t)side->memory;
     side->lkey = FANIN_LKEY_PROCESS;
@@ -176,7 +176,7 @@ static void stand_in(struct side *side, struct bounce_buffer *buffer)
         side->address = (uintptr_t)buffer->address;
         side->lkey = buffer->lkey;
     } else {
-        side->way = MODE_DIRECT;
+        side->mode = MODE_DIRECT;
     }
 }
 
@@ -188,9 +188,9 @@ static enum fanin_status bounce(struct fanin_request *request)
     struct side *source = &request->source, *destination = &request->destination;
     struct bounce_buffer *buffer;
 
-    if (source->way == MODE_BOUNCED)
+    if (source->mode == MODE_BOUNCED)
         stand_in(source, fanin_borrow_buffer(context, source->length));
-    if (destination->way != MODE_BOUNCED)
+    if (destination->mode != MODE_BOUNCED)
         return FANIN_SUCCESS;
     if (source->buffer && source->length == destination->length)
         buffer = source->buffer;
@@ -257,8 +257,8 @@ void fanin_request_choose_mode(struct fanin_request *request, struct fanin_wqe *
 {
     struct side *destination = &request->destination;
 
-    destination->way = transfer_mode_of(request, destination);
-    if (destination->way == MODE_BOUNCED)
+    destination->mode = transfer_mode_of(request, destination);
+    if (destination->mode == MODE_BOUNCED)
         stand_in(destination, fanin_borrow_buffer(request->stream->context, destination->length));
     if (destination->lkey == FANIN_LKEY_PROCESS) /* no buffer: the device writes by a system call */
         touch(destination->memory, destination->length);
@@ -272,8 +272,8 @@ static enum fanin_status check_reach(const struct fanin_request *request)
     int is_inline = source->length <= FANIN_MAX_INLINE && !(request->flags & FANIN_FENCE);
 
     if (!reaches_registered_memory_only(request->stream->context) ||
-        ((source->way != MODE_DIRECT || source->lkey != FANIN_LKEY_PROCESS || is_inline) &&
-         (destination->way != MODE_DIRECT || destination->lkey != FANIN_LKEY_PROCESS)))
+        ((source->mode != MODE_DIRECT || source->lkey != FANIN_LKEY_PROCESS || is_inline) &&
+         (destination->mode != MODE_DIRECT || destination->lkey != FANIN_LKEY_PROCESS)))
         return FANIN_SUCCESS;
     fanin_complain("%s: a device over RDMA reaches only registered memory, and no bounce buffer serves this message, "
                    "which is behind a fence or too long; use memory of fanin_allocate or Communicator.alloc",
@@ -287,7 +287,7 @@ static enum fanin_status check_rights(const struct fanin_request *request)
 {
     const struct side *destination = &request->destination;
 
-    if (destination->way != MODE_DIRECT || destination->lkey != FANIN_LKEY_PROCESS)
+    if (destination->mode != MODE_DIRECT || destination->lkey != FANIN_LKEY_PROCESS)
         return FANIN_SUCCESS;
     return fanin_check_rights(destination->memory, destination->length, 1);
 }
@@ -309,14 +309,14 @@ static enum fanin_status place(struct fanin_request *request)
     request->posted = request->taken = 0;
     request->run = (struct run){0};
     if (may_have_arrived(request)) {
-        request->destination.way = MODE_OPEN;
+        request->destination.mode = MODE_OPEN;
         request->destination.address = 0;
         request->destination.lkey = FANIN_LKEY_PROCESS;
         return FANIN_SUCCESS;
     }
-    request->source.way = transfer_mode_of(request, &request->source);
-    request->destination.way = transfer_mode_of(request, &request->destination);
-    if (request->source.way == MODE_PIPELINED || request->destination.way == MODE_PIPELINED) {
+    request->source.mode = transfer_mode_of(request, &request->source);
+    request->destination.mode = transfer_mode_of(request, &request->destination);
+    if (request->source.mode == MODE_PIPELINED || request->destination.mode == MODE_PIPELINED) {
         status = fill_window(request);
         if (status != FANIN_SUCCESS)
             return status;

@@ -8,7 +8,7 @@ struct stream;
 
 enum { WINDOW = 4 };
 
-enum way {
+enum transfer_mode {
     MODE_NONE,                 /* the rank brings (wants) nothing */
     MODE_DIRECT,               /* the device reads (writes) the program's memory */
     MODE_BOUNCED,              /* a bounce buffer stands in for all of it */
@@ -17,7 +17,7 @@ enum way {
 };
 
 struct side {
-    enum way way;
+    enum transfer_mode mode;
     uint8_t *memory;          /* the program's, without gaps */
     uint64_t length;          /* bytes that the rank brings (wants) */
     struct bounce_buffer *buffer; /* if MODE_BOUNCED; or of the sizes, during their exchange */
@@ -56,8 +56,8 @@ struct fanin_request {
     struct bounce_buffer *window[WINDOW]; /* if MODE_PIPELINED: used in turn by the parts */
     uint32_t window_length;
 
-    struct message wanted;        /* the message itself, during an exchange of sizes, with `block` as given
-                                   * here; otherwise its row is NULL */
+    struct message wanted;        /* the message itself, during an exchange of sizes, with `block` as given here;
+                                   * otherwise its row is NULL */
     uint8_t arrived;              /* the result came before the request was posted, and is in place */
     uint8_t mismatch;             /* the sizes exchanged differ from those expected here */
 
@@ -80,6 +80,8 @@ void fanin_make_message(const struct job_params *job_params, const struct fanin_
 /* Make the message itself, after the exchange of sizes. */
 enum fanin_status fanin_request_expand(struct fanin_request *request);
 enum fanin_status fanin_request_check(const struct job_params *job_params, const struct fanin_operation *operation);
+/* Choose how the device brings a result that has not arrived early. */
+void fanin_request_choose_mode(struct fanin_request *request, struct fanin_wqe *wqe);
 /* Give back the bounce buffers until the next start. */
 void fanin_request_idle(struct fanin_request *request);
 /* Whether it was made from an operation of the same shape. */
@@ -97,8 +99,6 @@ void fanin_request_destroy(struct fanin_request *request);
 /* Write the next work request, and put its data where the device finds them; `run` is that of the request before, and
  * becomes the new one. Returns 0 while the bounce buffer is still in use. */
 int fanin_request_load(struct fanin_request *request, struct run *run, struct fanin_wqe *wqe);
-/* Choose how the device brings a result that has not arrived early. */
-void fanin_request_choose_mode(struct fanin_request *request, struct fanin_wqe *wqe);
 /* Where to put a message that may have arrived before its only work request is posted; NULL: it can not have. */
 void *fanin_request_landing(const struct fanin_request *request, const struct fanin_wqe *wqe);
 /* Copy the result of the complete work request `number` to its place. */

@@ -15,7 +15,7 @@ static void look_for_arrival(struct stream *stream, struct fanin_request *reques
         request->arrived = 1;
     if (request->arrived)
         wqe->address.destination_blocks = 0;
-    else if (request->destination.way == MODE_OPEN)
+    else if (request->destination.mode == MODE_OPEN)
         fanin_request_choose_mode(request, wqe);
 }
 
@@ -107,7 +107,7 @@ static int must_wait(const struct stream *stream, const struct fanin_request *re
 {
     if (!(request->flags & FANIN_FENCE) || request->posted)
         return 0;
-    if (request->source.way == MODE_PIPELINED)
+    if (request->source.mode == MODE_PIPELINED)
         return stream->first != request;
     for (const struct fanin_request *before = stream->first; before != request; before = before->next)
         if (fanin_request_copies_results(before))

@@ -152,7 +152,7 @@ uint32_t fanin_count_positions(const struct job_params *job_params, const struct
 }
 
 static void write_request(const struct job_params *job_params, const struct message *message, const struct run *run,
-                         struct fanin_wqe *wqe)
+                          struct fanin_wqe *wqe)
 {
     const struct collective_row *row = message->row;
     struct piece source = piece_of(row->brings, run, job_params->rank, message->root);
@@ -201,13 +201,13 @@ static void use_buffer(const struct fanin_request *request, uint32_t number, con
     const struct collective_row *row = request->message.row;
     uint32_t lkey = request->window[number % request->window_length]->lkey;
 
-    if (request->source.way == MODE_PIPELINED) {
+    if (request->source.mode == MODE_PIPELINED) {
         uint8_t *source = place_in_buffer(request, number, run, row->brings);
         bring_part(request, run, source);
         wqe->address.source = (uintptr_t)source;
         wqe->source_lkey = lkey;
     }
-    if (request->destination.way == MODE_PIPELINED) {
+    if (request->destination.mode == MODE_PIPELINED) {
         wqe->address.destination = (uintptr_t)place_in_buffer(request, number, run, row->wants);
         wqe->destination_lkey = lkey;
     }
@@ -220,7 +220,7 @@ static void put_inline(const struct fanin_request *request, const struct run *ru
     const void *data = (const void *)(uintptr_t)wqe->address.source;
     uint64_t length = !wqe->address.source_blocks ? 0 : request->message.row->brings.own ? run->own : run->length;
 
-    if (source->way == MODE_PIPELINED || request->flags & FANIN_FENCE || !length || length > FANIN_MAX_INLINE)
+    if (source->mode == MODE_PIPELINED || request->flags & FANIN_FENCE || !length || length > FANIN_MAX_INLINE)
         return;
     wqe->flags |= FANIN_WQE_INLINE;
     memcpy((char *)wqe + offsetof(struct fanin_wqe, address.source), data, length);
@@ -235,7 +235,7 @@ static uint16_t flags_of(const struct fanin_request *request, uint32_t number)
         flags |= FANIN_WQE_SIGNALED;
     if (request->flags & FANIN_FENCE && number == 0)
         flags |= FANIN_WQE_FENCE;
-    if (destination->way == MODE_DIRECT && destination->lkey != FANIN_LKEY_PROCESS &&
+    if (destination->mode == MODE_DIRECT && destination->lkey != FANIN_LKEY_PROCESS &&
         fanin_message_length(&request->message) >= FANIN_LONG_BYTES)
         flags |= FANIN_WQE_LONG;
     return flags;
@@ -279,7 +279,7 @@ int fanin_request_load(struct fanin_request *request, struct run *run, struct fa
 
     if (request->window_length && number - request->taken == request->window_length)
         return 0;
-    if (request->source.way == MODE_BOUNCED && number == 0)
+    if (request->source.mode == MODE_BOUNCED && number == 0)
         memcpy(request->source.buffer->address, request->source.memory, request->source.length);
     draft(request, run, wqe);
     wqe->address.source += request->source.address;
@@ -343,9 +343,9 @@ void fanin_request_store(struct fanin_request *request, uint32_t number)
 
     if (!destination->memory || request->wanted.row || request->arrived)
         return;
-    if (destination->way == MODE_PIPELINED)
+    if (destination->mode == MODE_PIPELINED)
         store_part(request, number);
-    else if (destination->way == MODE_BOUNCED && number + 1 == request->count)
+    else if (destination->mode == MODE_BOUNCED && number + 1 == request->count)
         memcpy(destination->memory, destination->buffer->address, destination->length);
 }
 
@@ -356,12 +356,12 @@ static int is_injected(const struct fanin_request *request)
 {
     const struct side *source = &request->source;
 
-    if (source->way == MODE_DIRECT || source->way == MODE_NONE)
+    if (source->mode == MODE_DIRECT || source->mode == MODE_NONE)
         return source->length <= FANIN_MAX_INLINE;
     for (uint32_t i = 0; i < request->window_length; i++)
         if (request->window[i]->lkey == FANIN_LKEY_PROCESS)
             return 0;
-    return source->way == MODE_PIPELINED || source->lkey != FANIN_LKEY_PROCESS;
+    return source->mode == MODE_PIPELINED || source->lkey != FANIN_LKEY_PROCESS;
 }
 
 void *fanin_request_landing(const struct fanin_request *request, const struct fanin_wqe *wqe)
@@ -389,6 +389,6 @@ int fanin_request_copies_results(const struct fanin_request *request)
 {
     if (request->arrived)
         return 0;
-    return request->destination.way == MODE_BOUNCED || request->destination.way == MODE_PIPELINED ||
+    return request->destination.mode == MODE_BOUNCED || request->destination.mode == MODE_PIPELINED ||
            request->wanted.row;
 }

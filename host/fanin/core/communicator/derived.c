@@ -39,7 +39,7 @@ static void complain_of(const struct fanin_communicator *communicator, enum fani
 }
 
 static enum fanin_status await_join(struct fanin_communicator *communicator, uint32_t timeout_ms,
-                                   struct fanin_communicator **joined)
+                                    struct fanin_communicator **joined)
 {
     uint64_t deadline = fanin_now_ms() + timeout_ms;
     struct fanin_join_reply reply;
@@ -192,8 +192,7 @@ enum fanin_status fanin_shrink(struct fanin_communicator *communicator, uint32_t
     return status == FANIN_SUCCESS ? await_join(begun, UINT32_MAX, made) : status;
 }
 
-/* ---- Grow: id and key are derived from the old job, so a lost process that comes back knows neither. Record 0098
- * (docs/decisions) says why newcomers are invited. ---- */
+/* ---- Grow ---- */
 
 /* Put each newcomer at its rank, and mark the rank as taken. */
 static enum fanin_status place_newcomers(const struct fanin_newcomer *newcomers, uint32_t count, uint32_t ranks,
@@ -237,6 +236,8 @@ static void leave_the_node(struct fanin_job *job)
         job->chunk = DEFAULT_CHUNK;
 }
 
+/* Id and key are derived from the old job, so a lost process that comes back knows neither. Record 0098
+ * (docs/decisions) says why newcomers are invited. */
 enum fanin_status fanin_begin_grow(struct fanin_communicator *communicator, const struct fanin_newcomer *newcomers,
                                    uint32_t count, struct fanin_communicator **made)
 {

@@ -56,8 +56,8 @@ struct fanin_context {
     uint8_t reply[FANIN_REPLY_BYTES]; /* of the reading thread */
 };
 
-/* A device on this host reaches any memory of the process by system calls (FANIN_LKEY_PROCESS); one over RDMA does not.
- * */
+/* A device on this host reaches any memory of the process by system calls (FANIN_LKEY_PROCESS); one over RDMA does
+ * not. */
 static inline int reaches_registered_memory_only(const struct fanin_context *context)
 {
     return context->remote != NULL;

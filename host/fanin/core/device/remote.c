@@ -437,8 +437,8 @@ void fanin_remote_consumed(struct fanin_context *context, uint32_t cq, struct fa
     pthread_mutex_unlock(&context->remote->post_lock);
 }
 
-/* Wake the device, and read its beat and `device_gone`, which are adjacent, and whether a completion ring has overrun.
- * */
+/* Wake the device, and read its beat and `device_gone`, which are adjacent, and whether a completion ring has
+ * overrun. */
 static void wake(struct fanin_context *context)
 {
     struct fanin_doorbell *doorbell = (void *)context->region;

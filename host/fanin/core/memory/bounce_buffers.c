@@ -5,9 +5,9 @@
 #include "complaint.h"
 #include <stdlib.h>
 
-enum { SMALLEST = 12, LARGEST = 24 };  /* orders: 4 KiB to 16 MiB; longer messages are not staged */
+enum { MIN_ORDER = 12, MAX_ORDER = 24 }; /* orders: 4 KiB to 16 MiB; longer messages are not staged */
 #define REGION (1ull << 20)            /* bytes of a region, unless one buffer is larger */
-#define MOST (128ull << 20)            /* bytes in all */
+#define MAX_BYTES (128ull << 20)       /* bytes in all */
 
 struct bounce_region {
     struct bounce_region *next;
@@ -22,7 +22,7 @@ struct bounce_region {
 
 static uint32_t order_of(uint64_t bytes)
 {
-    uint32_t order = SMALLEST;
+    uint32_t order = MIN_ORDER;
 
     while (1ull << order < bytes)
         order++;
@@ -32,7 +32,7 @@ static uint32_t order_of(uint64_t bytes)
 /* Give back unused regions until there is room for `length` bytes. Returns whether there is. */
 static int make_room(struct fanin_context *context, uint64_t length)
 {
-    for (struct bounce_region **link = &context->bounce_regions; *link && context->bounce_bytes + length > MOST;) {
+    for (struct bounce_region **link = &context->bounce_regions; *link && context->bounce_bytes + length > MAX_BYTES;) {
         struct bounce_region *region = *link;
         /* If the device refuses, it may still use the region, which then is never used again. */
         if (!region->borrowed && fanin_deregister(context, region->lkey) != FANIN_SUCCESS) {
@@ -48,7 +48,7 @@ static int make_room(struct fanin_context *context, uint64_t length)
         context->bounce_bytes -= region->length;
         free(region);
     }
-    return context->bounce_bytes + length <= MOST;
+    return context->bounce_bytes + length <= MAX_BYTES;
 }
 
 static void put_back(struct bounce_buffer *buffer)
@@ -93,7 +93,7 @@ struct bounce_buffer *fanin_borrow_buffer(struct fanin_context *context, uint64_
     struct bounce_region *region;
     uint32_t order;
 
-    if (length > context->longest_bounced || length > 1ull << LARGEST)
+    if (length > context->longest_bounced || length > 1ull << MAX_ORDER)
         return NULL;
     order = order_of(length);
     pthread_mutex_lock(&context->bounce_lock);

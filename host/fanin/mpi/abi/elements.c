@@ -158,10 +158,9 @@ int shim_is_convertible(const struct elements *elements)
     return !elements->blocks || elements->facts.dense || elements->facts.size <= INT_MAX || pmpi.Pack_c != NULL;
 }
 
-/* Pack (unpack) consecutive elements with `bytes` of data, in parts whose size an int can hold. Returns 0 on failure.
- * */
+/* Pack (unpack) consecutive elements with `bytes` of data, in parts whose size an int can hold. 0: it failed. */
 static int convert(const struct elements *elements, uint8_t *address, uint64_t bytes, uint8_t *memory,
-                    enum direction direction)
+                   enum direction direction)
 {
     const struct type_facts *facts = &elements->facts;
     handle type = elements->type, quiet = shim_quiet_communicator();

@@ -67,8 +67,8 @@
     X(Waitsome, (int, void *, int *, int *, void *))                                                                \
     X(Testsome, (int, void *, int *, int *, void *))
 
-/* Functions that make a communicator, except MPI_Comm_idup, which must not wait: its communicator joins on first use.
- * */
+/* Functions that make a communicator, except MPI_Comm_idup, which must not wait: its communicator joins on first
+ * use. */
 #define CREATORS(X)                                                                                         \
     X(Comm_dup, (handle comm, void *made), (comm, made))                                                    \
     X(Comm_dup_with_info, (handle comm, handle info, void *made), (comm, info, made))                       \
@@ -107,7 +107,7 @@ extern struct pmpi pmpi;
 /* The MPI_ functions of a tool behind the shim in the order of libraries; NULL: no tool. */
 extern struct pmpi tools;
 
-/* Find the MPI and fill `pmpi`, once. Every entry of the shim begins with this call. Ends the process without an MPI.
- * */
+/* Find the MPI and fill `pmpi`, once. Every entry of the shim begins with this call. Ends the process without an
+ * MPI. */
 void shim_bind(void);
 #endif

@@ -2,8 +2,8 @@
 #define FANIN_MPI_FAILURE_H
 #include "calls/buffers.h"
 
-/* An error code of the MPI with the given text. An MPI has some thousand codes, so the oldest of KEPT_CODES is reused.
- * */
+/* An error code of the MPI with the given text. An MPI has some thousand codes, so the oldest of KEPT_CODES is
+ * reused. */
 int shim_code_with_text(int class, const char *text);
 
 /* An error code of the MPI for `status`, with a text of the call and of the ranks that the devices name. request: of

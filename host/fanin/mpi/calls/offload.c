@@ -40,8 +40,8 @@ static uint64_t size_of(handle type)
     return shim_is_usable(type) && !pmpi.Type_size(type, &size) && size > 0 ? (uint64_t)size : 0;
 }
 
-/* Whether the bits of a result depend on the order of the ranks' data: not for integers, which alone have bitwise ops.
- * */
+/* Whether the bits of a result depend on the order of the ranks' data: not for integers, which alone have bitwise
+ * ops. */
 static int has_order(const struct decoded_call *decoded)
 {
     const struct fanin_operation *operation = &decoded->operation;
@@ -57,8 +57,8 @@ static int is_worth_a_job(struct communicator *communicator, const struct decode
     return shim_is_worth_a_job(communicator, unknown ? 0 : shim_size_of_blocks(decoded, decoded->blocks));
 }
 
-/* With a fixed order, the first sum of a communicator decides whether MPI or devices do all, since their orders differ.
- * */
+/* With a fixed order, the first sum of a communicator decides whether MPI or devices do all, since their orders
+ * differ. */
 static enum reason join_for_order(struct communicator *communicator, const struct decoded_call *decoded, enum form form)
 {
     if (communicator->has_order_of_mpi)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define LARGEST_CHUNK 4096
+#define MAX_CHUNK 4096
 #define ALONE_MS 10000     /* of waiting for all ranks, before rank 0 prints a warning */
 #define OTHERS_ALONE_MS 60000
 #define FEWER_SLOTS 4      /* smaller communicators, of which there may be many, ask for a quarter of the slots */
@@ -42,7 +42,7 @@ static void name_host(struct member *member)
 
 static uint32_t longest_chunk(void)
 {
-    uint32_t chunk = LARGEST_CHUNK;
+    uint32_t chunk = MAX_CHUNK;
 
     while (chunk > fanin_limits(shim_device.context)->max_chunk)
         chunk /= 2;
@@ -186,7 +186,7 @@ static void plan_places(const int *world_ranks, struct fanin_place *places, stru
     job->flags |= shim_settings.order;
     if (is_local) { /* segments need not fit into packets; longer ones need fewer slots */
         ask_for_fewer_slots(job);
-        job->chunk *= FANIN_LOCAL_CHUNK / LARGEST_CHUNK; /* less with short packets, so that the lease does not grow */
+        job->chunk *= FANIN_LOCAL_CHUNK / MAX_CHUNK; /* less with short packets, so that the lease does not grow */
     }
 }
 

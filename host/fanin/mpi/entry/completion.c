@@ -8,7 +8,7 @@
 #include "requests/errors.h"
 #include <sched.h>
 
-#define LOOKS 50     /* with a yield between, before a waiter sleeps */
+#define POLLS 50 /* with a yield between, before a waiter sleeps */
 #define SLICE_MS 1
 
 /* Settle the requests of an array that have ended. Returns one of the shim's that is still under way, or NULL. */
@@ -24,11 +24,11 @@ static struct request *find_pending(int count, void *requests)
     return pending;
 }
 
-/* Yield, and after some looks sleep. */
-static void wait_a_moment(const struct request *pending, int looks)
+/* Yield, and after some polls sleep. */
+static void wait_a_moment(const struct request *pending, int polls)
 {
     fanin_progress();
-    if (looks < LOOKS || !pending->underway)
+    if (polls < POLLS || !pending->underway)
         sched_yield();
     else
         fanin_wait(pending->underway, SLICE_MS);
@@ -143,11 +143,11 @@ ENTRY(Waitany, (int count, void *requests, int *index, void *status), (count, re
     struct request *pending;
     int code, flag;
 
-    for (int looks = 0; (pending = find_pending(count, requests)); looks++) {
+    for (int polls = 0; (pending = find_pending(count, requests)); polls++) {
         code = Testany_entry(count, requests, index, &flag, status);
         if (code || flag)
             return code;
-        wait_a_moment(pending, looks);
+        wait_a_moment(pending, polls);
     }
     silenced = shim_silence(count, requests);
     code = shim_speak(&silenced, pmpi.Waitany(count, requests, index, status));
@@ -173,11 +173,11 @@ ENTRY(Waitsome, (int count, void *requests, int *completed, int *indices, void *
     struct request *pending;
     int code;
 
-    for (int looks = 0; (pending = find_pending(count, requests)); looks++) {
+    for (int polls = 0; (pending = find_pending(count, requests)); polls++) {
         code = Testsome_entry(count, requests, completed, indices, statuses);
         if (code || *completed)
             return code;
-        wait_a_moment(pending, looks);
+        wait_a_moment(pending, polls);
     }
     silenced = shim_silence(count, requests);
     code = shim_speak(&silenced, pmpi.Waitsome(count, requests, completed, indices, statuses));

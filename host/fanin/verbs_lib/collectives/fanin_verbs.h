@@ -27,8 +27,8 @@ struct fanin_verbs_qp {
 };
 
 /* Create one; until it is destroyed, domain, queue and context can not be freed. `version`: FANIN_ABI_VERSION of the
- * caller. FANIN_INVALID_REQUEST: no such protection domain or completion queue of a Fanin device, or of two contexts.
- * */
+ * caller. FANIN_INVALID_REQUEST: no such protection domain or completion queue of a Fanin device, or of two
+ * contexts. */
 enum fanin_status fanin_verbs_create_qp(uint32_t version, uint32_t pd, uint32_t cq, struct fanin_verbs_qp **qp);
 enum fanin_status fanin_verbs_destroy_qp(struct fanin_verbs_qp *qp);
 

@@ -34,8 +34,8 @@ EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
     return 0;
 }
 
-/* With a complaint, the rights to the memory are missing; without one, the device can not access the process's memory.
- * */
+/* With a complaint, the rights to the memory are missing; without one, the device can not access the process's
+ * memory. */
 static int error_of(enum fanin_status status)
 {
     return status == FANIN_LOCAL_PROTECTION_ERROR && *fanin_complaint() ? EFAULT : our_errno(status);

@@ -1,5 +1,5 @@
-/* MPI semantics that the shim must keep: gaps in results, errors for wrong arguments, error handlers and error codes.
- * */
+/* MPI semantics that the shim must keep: gaps in results, errors for wrong arguments, error handlers and error
+ * codes. */
 #include "scenes.h"
 
 #include <stddef.h>

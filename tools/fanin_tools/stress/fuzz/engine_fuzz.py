@@ -5,13 +5,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fanin_nic.engine.records.tables import CHILD, JOB, MAX_CHILDREN, SLOT, Counter
+from fanin_nic.engine.records.tables import CHILD, JOB, SLOT, Counter
 from fanin_sim.fabric.device import StrayWrite
 from fanin_sim.fabric.invariants import BrokenInvariant
 from fanin_sim.findings import Category
 from fanin_tools.stress.fuzz import packet_mutation, packet_oracle
 from fanin_tools.stress.fuzz.targets import FIRST_CHILD, JIDS, KEYS, NOW, PARENT, SLOTS, STRANGER, Target, make_targets
 from fanin_tools.stress.tally import Tally, Work
+from fanin_wire.abi import MAX_CHILDREN
 
 SOURCES = (FIRST_CHILD, FIRST_CHILD + 1, PARENT, STRANGER)
 LIFE = 48  # packets until an engine is reset to its first state
@@ -108,7 +109,7 @@ class EngineFuzzer:
         self._tally.work[Work.PACKETS] += 1
         if verdict > 0:
             self._tally.drops[Counter(verdict).name.lower()] += 1
-        elif verdict == packet_oracle.TAKEN:
+        elif verdict == packet_oracle.Verdict.TAKEN:
             self._tally.work[Work.ACCEPTED] += 1
         else:
             self._tally.find(Category.OTHER, f"{self._describe(length, source)}: {packet_oracle.Verdict(verdict).name}")

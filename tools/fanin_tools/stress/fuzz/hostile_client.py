@@ -25,7 +25,7 @@ HOSTILE_REPLY_SECONDS = 0.2  # for a client that attacks
 REPLY_BYTES = 1 << 18
 PAGE = 4096
 LENGTH = 4 * PAGE
-READ_WRITE = int(Access["READ"] | Access["WRITE"])
+READ_WRITE = Access.READ | Access.WRITE
 BOUNDARY_VALUES = (
     0,
     1,

@@ -32,7 +32,7 @@ RIGHTS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_RE
 LENGTH, MARK = 1 << 16, 0x55  # of the memory; each of its bytes
 QKEY, PSN = 0x11111111, 1000
 ITS_QPN = 0xABCDE  # of the other side, which does not exist
-LONGEST = 300  # payload
+MAX_PAYLOAD = 300  # bytes
 OPCODE_NUMBERS = tuple(OPCODES)
 
 
@@ -63,7 +63,7 @@ class OrdinaryTarget:
         """From BTH to padding. Each thing about it may be as the queue pair expects it, or not."""
         number = random.choice(self._pairs).qp_num if random.random() < 0.9 else random.getrandbits(24)
         psn = PSN if random.random() < 0.5 else random.getrandbits(24)
-        payload = random.randbytes(random.randrange(LONGEST))
+        payload = random.randbytes(random.randrange(MAX_PAYLOAD))
         values = {
             "dqpn": number,
             "psn": psn,

@@ -18,7 +18,6 @@ JOB_SIZE = uint64(JOB.itemsize)
 DROPS = np.array([counter for counter in Counter if counter.name.startswith("DROP_")], np.int64)
 FIRST, LAST = int(DROPS.min()), int(DROPS.max())
 IS_DROP = np.array([counter in DROPS for counter in range(LAST + 1)])
-ORDINARY = int(Counter.ORDINARY_PACKETS)
 # Drops that may be answered: old and known packets, and jobs that the sender must end.
 ANSWERED = (Counter.DROP_STALE, Counter.DROP_DUPLICATE, Counter.DROP_VERSION, Counter.DROP_UNKNOWN_JOB)
 MAY_ANSWER = np.array([counter in (*ANSWERED, Counter.DROP_SENDER) for counter in range(LAST + 1)])
@@ -35,9 +34,6 @@ class Verdict(enum.IntEnum):
     COUNTED_TWICE = -2
     CHANGED = -3  # dropped, but the engine has changed
     FOREIGN = -4  # a job with a key that the sender does not know has changed
-
-
-TAKEN, SILENT, COUNTED_TWICE, CHANGED, FOREIGN = (int(verdict) for verdict in Verdict)
 
 
 @compiled
@@ -77,7 +73,7 @@ def classify(base, mirror, size, opcode, protected, protected_count):
         row = uint64(protected) + uint64(index) * uint64(16)
         offset = load_u64(row)
         if differs(base + offset, mirror + offset, load_u64(row + uint64(8))):
-            return FOREIGN
+            return Verdict.FOREIGN
     reason, reasons = int64(0), uint64(0)
     for counter in range(FIRST, LAST + 1):
         place = e.counter_offset + uint64(counter) * uint64(8)
@@ -86,13 +82,13 @@ def classify(base, mirror, size, opcode, protected, protected_count):
             reason = counter
             reasons += grown
     if reasons > uint64(1):
-        return COUNTED_TWICE
+        return Verdict.COUNTED_TWICE
     if reason and MAY_ANSWER[reason]:
         return reason
     changed = e.action_count != 0 or is_changed(base, mirror, size)
     if reason:
-        return CHANGED if changed else reason
-    ordinary = e.counter_offset + uint64(ORDINARY * 8)
+        return Verdict.CHANGED if changed else reason
+    ordinary = e.counter_offset + uint64(Counter.ORDINARY_PACKETS * 8)
     if changed or MAY_BE_NEWS[opcode] or load_u64(base + ordinary) != load_u64(mirror + ordinary):
-        return TAKEN
-    return SILENT
+        return Verdict.TAKEN
+    return Verdict.SILENT

@@ -18,12 +18,8 @@ ODD = 37  # elements
 MANY_SEGMENTS = {True: 20, False: 5}  # of an undivided message, or of a part
 PERIOD = 4093  # elements after which data repeat: a prime; all periods fit into memory
 SEED = 20
-NO_DATA = {
-    "dtype": "u8",
-    "size": "0",
-    "in_place": False,
-    "registered": False,
-}  # the values of a barrier, which has no data
+# The values of a barrier, which has no data
+NO_DATA = {"dtype": "u8", "size": "0", "in_place": False, "registered": False}
 
 DIMENSIONS: dict[str, tuple[Any, ...]] = {
     "collective": COLLECTIVES,
