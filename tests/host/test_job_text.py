@@ -120,7 +120,7 @@ REFUSALS = [
     *((f"{word} ", "# ", f"'{word}' is missing in") for word in (*WORDS, "wide", "rank")),
     (TEXT, "", "'jid' is missing in"),
     ("127.77.0.2", "127.77.0.1", "two ranks of node 127.77.0.1 have different paths"),
-    ("slots 256", "slots 3", "slots are 3, not a power of two"),
+    ("slots 256", "slots 3", "slots is 3, not a power of two"),
 ]
 
 

@@ -209,7 +209,7 @@ REFUSED = {
     "no device": (lambda: opened(device="mlx5_0"), "no verbs device is called mlx5_0; use one of raw-eth0"),
     "no such address": (
         lambda: opened("10.77.250.200"),
-        "raw-eth0 has no network interface with the address 10.77.250.200; give it that address, or the Fanin device",
+        "raw-eth0 has no network interface with the address 10.77.250.200; give it that address, or use its own for",
     ),
     "too long": (lambda: opened(mtu=60_000), "use mtu = {mtu}, or raise the MTU of the device's network interface"),
     "port of another": (lambda: opened(ADDRESS), f"cannot take UDP port 4791 of {ADDRESS}: Address already in use"),

@@ -10,13 +10,11 @@ from fanin_nic.engine.records.tables import JobState
 from fanin_sim.fabric.device import Device
 from fanin_sim.fabric.placement import Placement
 from fanin_sim.fabric.simulation import Simulation
-from fanin_sim.jobs.message import Message
+from fanin_sim.jobs.message import MODES, Message
 from fanin_wire import abi
 from fanin_wire.abi import JobFlag
 from fanin_wire.association import Path
 
-# The flags of each mode. A ring in mode "shape" starts all segments at node 0.
-MODES = {"none": 0, "run": JobFlag.REPRODUCIBLE_RUN, "shape": JobFlag.REPRODUCIBLE_SHAPE | JobFlag.WIDE}
 T = TypeVar("T")
 DIGEST = (0x0123456789ABCDEF, 0xFEDCBA9876543210)
 JOIN_TAG, LEAVE_TAG = 7, 9

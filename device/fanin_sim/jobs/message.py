@@ -10,13 +10,15 @@ from typing import NamedTuple
 import numpy as np
 
 from fanin_wire import abi
-from fanin_wire.abi import ContributorClass
+from fanin_wire.abi import ContributorClass, JobFlag
 from fanin_wire.arithmetic import narrow
 from fanin_wire.association import Path, reduce_message
 from fanin_wire.datatypes import DataType, Family, datatype_by_name, datatype_of
 from fanin_wire.operations import operation_by_name
 
 BYTES = datatype_by_name("u8")
+# The flags of each reproducible mode. A ring in mode "shape" starts all segments at node 0.
+MODES = {"none": 0, "run": JobFlag.REPRODUCIBLE_RUN, "shape": JobFlag.REPRODUCIBLE_SHAPE | JobFlag.WIDE}
 
 
 # Collectives

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from fanin_sim.fabric.placement import Placement
 from fanin_sim.fabric.topology import Topology
-from fanin_sim.jobs.job import MODES
-from fanin_sim.jobs.message import COLLECTIVES
+from fanin_sim.jobs.message import COLLECTIVES, MODES
 from fanin_wire.abi import MAX_CHILDREN, ContributorClass, Route
 from fanin_wire.datatypes import datatype_by_name
 from fanin_wire.operations import check_supported, operation_by_name
