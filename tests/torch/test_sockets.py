@@ -347,6 +347,20 @@ def test_close_in_a_signal_handler(ranks: list[Messages]) -> None:
         signal.signal(signal.SIGALRM, previous)
 
 
+def test_a_connection_that_meets_the_end_of_its_group(ranks: list[Messages], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message that a signal handler's close() has overtaken is flushed, whatever its connection meets."""
+    store = torch.distributed.PrefixStore("left", torch.distributed.HashStore())
+    left = Messages(None, store, 0, ["here"] * 2, 60.0)
+
+    def connect(link: object, meeting: object) -> None:
+        left._is_closed = True
+        raise ValueError("I/O operation on closed epoll object")
+
+    monkeypatch.setattr("fanin_torch.messages.socket_links.SocketLink.connect", connect)
+    with pytest.raises(Flushed, match="the group was left"):
+        left.send(np.zeros(1, np.uint8), 1, 0).wait(60)
+
+
 def test_a_handler_that_has_interrupted_a_message_sends_none(ranks: list[Messages]) -> None:
     pending = ranks[0].receive(np.zeros(1, np.uint8), 1, 0)
     with ranks[0]._lock:  # as the interrupted call

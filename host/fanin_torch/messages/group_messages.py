@@ -113,13 +113,17 @@ class Messages:
             return
         with self._lock:
             kinds, self._is_closed = self._kinds, True
-            self.fail(Flushed("the group was left"))
+            self.fail(self._left())
             self._sockets = self._nic = None
         for links in kinds:
             links.progress.close()
         with self._lock:
             for links in kinds:
                 links.close()
+
+    @staticmethod
+    def _left() -> Flushed:
+        return Flushed("the group was left")
 
     @property
     def _kinds(self) -> list[Links]:
@@ -168,8 +172,9 @@ class Messages:
                         self._begin(peer, message)
         except Exception as error:
             who = "the store of the group does not answer" if isinstance(error, RuntimeError) else "it can not connect"
-            with self._lock:
-                self.lose(peer.rank, error if isinstance(error, FaninError) else PeerLost(f"{who} ({error})"))
+            lost = error if isinstance(error, FaninError) else PeerLost(f"{who} ({error})")
+            with self._lock:  # what a closed group's connection meets is that it was closed
+                self.lose(peer.rank, self._left() if self._is_closed else lost)
 
     def _begin(self, to: Peer, message: Message) -> None:
         """Send a message to a connected rank."""
